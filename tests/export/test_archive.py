@@ -87,12 +87,13 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (lambda c: c.update({"a.txt": b"some Text"}), r"a\.txt is damaged: the manifest has another checksum"),
-        (lambda c: c.update({"a.txt": b"some text "}), r"a\.txt is damaged"),
+        (lambda c: c.update({"a.txt": b"some text "}), r"a\.txt is damaged: it has 10 bytes, and 9 in the manifest"),
         (lambda c: c.pop("empty"), r"manifest does not match \(missing: empty; unknown: none\)"),
         (lambda c: c.update({"more": b""}), r"manifest does not match \(missing: none; unknown: more\)"),
         (lambda c: c.pop(MANIFEST), r"not an archive of a thing: it has no manifest\.json"),
         (lambda c: c.update({MANIFEST: b"[1]"}), r"it has no manifest\.json of this package"),
         (lambda c: c.update({MANIFEST: b"\xff{"}), r"it has no manifest\.json of this package"),
+        (lambda c: c.update({MANIFEST: b"[" * 100_000}), r"it has no manifest\.json of this package"),
         (lambda c: c.update({MANIFEST: b'{"format": "a form 2", "files": {}}'}), r"format 'a form 2'"),
         (lambda c: c.update({MANIFEST: json.dumps({"format": FORM, "files": []}).encode()}), r"lists no files"),
     ],
@@ -138,6 +139,21 @@ def test_a_name_given_twice_is_refused(tmp_path: Path) -> None:
         archive.writestr("a.txt", FILES["a.txt"])
     with pytest.raises(ArchiveError, match="two of its files have the same name"):
         read(path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_nothing_is_unpacked_that_is_larger_than_the_archive(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "odd.zip"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("bomb", bytes(10**6))
+    with pytest.raises(ArchiveError, match=r"odd\.zip: bomb is compressed or encrypted"):
+        read(path)
+
+
+def test_names_are_checked_before_anything_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "odd.zip")
+    with pytest.raises(ArchiveError, match=r"\(missing: b; unknown: a\.txt, folder/b\.npy\)"):
+        read_archive(path, FORM, WHAT, required=["b"], allowed="empty")
 
 
 def test_a_file_that_is_not_there_is_not_a_damaged_one(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Archives of runs: what is packed comes back, checked, and can be used like the pipeline's own draws."""
 
 import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -16,7 +17,7 @@ import bnn_atlas
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data.dataset import Dataset, fingerprint, load, save
 from bnn_atlas.data.splitting import Split, load_split, save_split
-from bnn_atlas.export.archive import MANIFEST, ArchiveError, as_json, write_archive
+from bnn_atlas.export.archive import MANIFEST, ArchiveError, array_parts, as_json, read_array, write_archive
 from bnn_atlas.export.reference_posterior import ABOUT, DRAWS, FORMAT, METRICS, Reference, open_reference
 from bnn_atlas.metrics.gathering import summary as summaries
 from bnn_atlas.metrics.tables.measurement import Row
@@ -29,6 +30,7 @@ from bnn_atlas.posterior.likelihoods import LOG_SIGMA
 from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.pool import open_pool, pool_traces
 from tests.pipeline.steps.making import LAYOUT, POSTERIOR, make_run
+from tests.test_library import examples
 from tests.traces.making import write_trace
 
 METHOD = {"kind": "hmc", "burn_in": 5, "steps": 8, "step_size": 0.1, "trajectory_length": 1.0}
@@ -36,7 +38,6 @@ RUN = {
     "study": "s", "title": "A study", "paper": "Nobody, 2000", "run": "r", "scale": "demo", "split": 0,
     "description": "a small run", "reductions": ["chains: 10 -> 3"], "marks": [],
 }  # fmt: skip
-ATTRIBUTES = {"fingerprint": "f", "provenance": {"commit": "c", "settings": {"method": METHOD}}}
 
 
 class Made(NamedTuple):
@@ -67,10 +68,11 @@ def finished(
     }
     statistics["divergent"] = np.zeros(draws.shape[:2], bool)
     for number, part in enumerate((slice(1, 3), slice(0, 1))):
-        taken = {name: values[part] for name, values in statistics.items()}
+        taken, chains = {name: values[part] for name, values in statistics.items()}, [*range(*part.indices(3))]
+        recorded = {"method": METHOD, "posterior": posterior, "chains": chains}
         write_trace(
-            folder / f"trace{number}", draws[part], taken, chain_ids=range(*part.indices(3)), layout=layout,
-            attributes=ATTRIBUTES,
+            folder / f"trace{number}", draws[part], taken, chain_ids=chains, layout=layout,
+            attributes={"fingerprint": "f", "provenance": {"commit": "c", "config": number, "settings": recorded}},
         )  # fmt: skip
     pool = folder / "pooled.json"
     pool_traces([folder / "trace0", folder / "trace1"], pool)
@@ -151,6 +153,8 @@ def test_all_that_a_comparison_needs_comes_back(name: str, request: pytest.Fixtu
     assert found.about["settings"] == made.settings
     assert found.about["data"]["sha256"] == fingerprint(load(made.dataset))
     assert found.posterior_settings == made.settings["posterior"]
+    recorded = {"method": METHOD, "posterior": made.settings["posterior"]}
+    assert found.draws.attributes["provenance"] == {"commit": "c", "settings": recorded}
     values = found.metrics.set_index("metric")["value"]
     assert values["rhat_function_max"] == 1.02
     assert np.isnan(values["bfmi_min"])
@@ -198,6 +202,27 @@ def test_its_draws_predict_and_score_like_those_of_the_pool(images: Made) -> Non
     )
 
 
+@pytest.mark.parametrize("name", ["images", "curve"])
+def test_the_call_of_the_documentation_scores_it(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: Made = request.getfixturevalue(name)
+    shutil.copy(made.archive, tmp_path / "mile-split0.zip")
+    monkeypatch.chdir(tmp_path)
+    (call,) = examples("docs/archives.md")
+    split = load_split(made.dataset, made.split)
+    names: dict[str, Any] = {"atlas": bnn_atlas, "x": split.x_fit, "y": split.y_fit, "x_test": split.x_test}
+    exec(call.replace("atlas.score(", "scores = atlas.score("), names)
+    pool = bnn_atlas.score(names["posterior"], open_pool(made.pool), split.x_test, split.y_test)
+    pd.testing.assert_frame_equal(names["scores"], pool)
+
+
+def test_an_archive_of_draws_without_a_record_has_that_of_the_run(images: Made, tmp_path: Path) -> None:
+    found = open_reference(packed_with(images, tmp_path / "old.zip", with_about(attributes={})))
+    recorded = {"method": METHOD, "posterior": images.settings["posterior"]}
+    assert found.draws.attributes == {"provenance": {"settings": recorded}}
+
+
 def test_parts_of_the_draws(images: Made) -> None:
     draws, pool = open_reference(images.archive).draws, open_pool(images.pool)
     part = {"chains": [2, 0], "draws": slice(1, 7, 2), "parameters": [5, 3, 8]}
@@ -238,7 +263,8 @@ def with_about(**changes: Any) -> Callable[[dict[str, Any]], None]:
         (lambda c: c.update({"predictions/probabilities.npy": c["chains.npy"]}), r"predictions 'probabilities'"),
         (lambda c: c.update({"chains.npy": b"words"}), r"not an archive of a reference posterior \("),
         (lambda c: c.update({METRICS: b""}), r"not an archive of a reference posterior \("),
-        (lambda c: c.pop("targets/test.npy"), r"not an archive of a reference posterior \('test'\)"),
+        (lambda c: c.pop("targets/test.npy"), r"missing: targets/test\.npy"),
+        (lambda c: c.update({"more.npy": b""}), r"unknown: more\.npy"),
         (with_about(settings={"seed": 7}), r"settings do not match their hash"),
         (with_about(layout=[]), r"draws of shape .* and 0 parameters"),
         (lambda c: c.update({ABOUT: b"{}"}), r"not an archive of a reference posterior \('settings_sha256'\)"),
@@ -250,6 +276,78 @@ def test_parts_that_do_not_fit_together_are_refused(
     path = packed_with(images, tmp_path / "odd.zip", change)
     with pytest.raises(ArchiveError, match=rf"odd\.zip: .*{message}"):
         open_reference(path)
+
+
+def with_array(name: str, change: Callable[[np.ndarray], Any]) -> Callable[[dict[str, Any]], None]:
+    def changed(contents: dict[str, Any]) -> None:
+        contents[f"{name}.npy"] = b"".join(array_parts(np.asarray(change(read_array(contents[f"{name}.npy"])))))
+
+    return changed
+
+
+def with_header(header: bytes) -> Callable[[dict[str, Any]], None]:
+    """Draws whose .npy header says something else than what follows."""
+    content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * 64
+    return lambda contents: contents.update({DRAWS: content})
+
+
+def set_at(index: Any, value: Any) -> Callable[[np.ndarray], np.ndarray]:
+    def changed(array: np.ndarray) -> np.ndarray:
+        array[index] = value
+        return array
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (with_array("draws", lambda a: a.astype(str)), "draws of type"),
+        (with_array("draws", lambda a: a.astype(int)), "draws of type"),
+        (with_array("draws", lambda a: a.astype(complex)), "draws of type"),
+        (with_array("draws", set_at((0, 1, 2), np.nan)), "draws of type"),
+        (with_array("chains", lambda a: a * 0), "chain numbers"),
+        (with_array("chains", lambda a: a - 1), "chain numbers"),
+        (with_array("chains", lambda a: a + 0.5), "chain numbers"),
+        (with_array("draw_numbers", lambda a: a * 0), "draw numbers"),
+        (with_array("statistics/log_prior", lambda a: a.astype(str)), "statistic 'log_prior'"),
+        (with_array("rows/test", set_at(0, 10**9)), "row numbers up to 1000000000"),
+        (with_array("rows/test", set_at(0, -1)), "row numbers"),
+        (with_array("rows/test", lambda a: a + 0.5), "row numbers"),
+        (with_array("rows/test", set_at(0, 0)), "row numbers that occur twice"),
+        (with_array("targets/test", lambda a: a.astype(str)), "test targets of type"),
+        (with_array("targets/test", set_at(0, 99)), "targets/test has 99"),
+        (with_array("targets/train", lambda a: a * np.nan), "train targets of type"),
+        (with_array("predictions/probabilities", lambda a: -a), "'probabilities' below 0"),
+        (with_array("predictions/probabilities", lambda a: 5 * a), "do not add up to 1"),
+        (with_array("predictions/probabilities", lambda a: a * np.nan), "'probabilities' of type"),
+        (with_array("predictions/probabilities", lambda a: np.repeat(a, 2, axis=2)), "'probabilities' of shape"),
+        (lambda c: c.pop("predictions/probabilities.npy"), "predictions missing"),
+        (with_array("scaling/x_scale", lambda a: a * 0), "x_scale is not positive"),
+        (with_array("scaling/y_scale", lambda a: np.ones(3)), "y_scale of shape"),
+        (lambda c: c.update({METRICS: b"a,b\n1,2\n"}), r"metrics\.csv with other columns"),
+        (lambda c: c.update({DRAWS: b""}), "not an archive"),
+        (lambda c: c.update({ABOUT: b"[" * 100_000}), "recursion"),
+        (with_header(b"{'descr': '<f4', 'fortran_order': False, 'shape': (10000000000000,)}\n"), "header says"),
+        (with_header(b"(" * 2000), "header"),
+    ],
+)  # fmt: skip
+def test_contents_of_another_kind_or_range_are_refused_in_one_line(
+    images: Made, tmp_path: Path, change: Callable[[dict[str, Any]], None], message: str
+) -> None:
+    path = packed_with(images, tmp_path / "odd.zip", change)
+    with pytest.raises(ArchiveError, match=rf"odd\.zip: .*{message}") as refused:
+        open_reference(path)
+    assert "\n" not in str(refused.value)
+
+
+def test_chains_that_were_excluded_need_no_finite_numbers(images: Made, tmp_path: Path) -> None:
+    def change(contents: dict[str, Any]) -> None:
+        with_about(excluded_chains=[1])(contents)
+        with_array("draws", set_at(1, np.nan))(contents)
+        with_array("predictions/probabilities", set_at(1, np.nan))(contents)
+
+    assert open_reference(packed_with(images, tmp_path / "kept.zip", change)).draws.chains == 3
 
 
 def test_damaged_and_foreign_archives_are_refused(images: Made, tmp_path: Path) -> None:

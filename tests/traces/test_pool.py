@@ -55,6 +55,19 @@ def test_chains_are_in_the_order_of_their_numbers(pooled):
         pool.statistic("absent")
 
 
+def test_a_pool_has_the_attributes_that_its_blocks_share(tmp_path):
+    for block in (0, 1):
+        made = {"commit": "c", "config": f"of {block}", "settings": {"method": {"kind": "hmc"}, "chains": [block]}}
+        attributes = {"fingerprint": f"of {block}", "provenance": made, "notes": {"elbo": "a"}}
+        write_trace(
+            tmp_path / f"{block}", make_draws(1, 4), make_statistics(1, 4), chain_ids=[block], attributes=attributes
+        )
+    pool_traces([tmp_path / "0", tmp_path / "1"], tmp_path / "pool.json")
+    assert open_pool(tmp_path / "pool.json").attributes == {
+        "provenance": {"commit": "c", "settings": {"method": {"kind": "hmc"}}}, "notes": {"elbo": "a"}
+    }  # fmt: skip
+
+
 def test_the_pool_is_small_moves_with_its_blocks_and_ignores_their_order(blocks, tmp_path):
     paths, values, _ = blocks
     target = tmp_path / "pool" / "pool.json"

@@ -3,8 +3,12 @@
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import prod
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
@@ -16,6 +20,8 @@ MANIFEST = "manifest.json"
 """Last file of an archive: its format, and the SHA-256 and length of every other file."""
 _DATE = (1980, 1, 1, 0, 0, 0)
 _READABLE = 0o644 << 16
+ENCRYPTED = 1
+"""Flag of a file in a zip."""
 
 
 class ArchiveError(ValueError):
@@ -35,13 +41,20 @@ def write_archive(path: str | Path, form: str, files: Iterable[tuple[str, Iterab
         _write(archive, MANIFEST, [as_json({"format": form, "files": listed})])
 
 
-def read_archive(path: str | Path, form: str, what: str) -> dict[str, bytes]:
+def read_archive(
+    path: str | Path, form: str, what: str, required: Collection[str] = (), allowed: str = ".*"
+) -> dict[str, bytes]:
     """Name -> contents of the files that `write_archive` wrote, checked against the manifest; nothing is executed.
+
+    Names and sizes are checked before any file is read. Since nothing is compressed, the contents are never larger than
+    the archive.
 
     Args:
         path: the archive.
         form: the format that it must have.
         what: what it should be, for the message, such as `a reference posterior`.
+        required: files that must be there.
+        allowed: regular expression of the names of all others.
 
     Raises:
         ArchiveError: this is not such an archive, or a file in it is damaged, missing or unknown.
@@ -50,23 +63,26 @@ def read_archive(path: str | Path, form: str, what: str) -> dict[str, bytes]:
     with Path(path).open("rb") as handle:
         try:
             with ZipFile(handle) as archive:
-                names = archive.namelist()
-                contents = {name: archive.read(name) for name in names}
-        except ZIP_DAMAGE as damage:
-            raise ArchiveError(f"{path}: not {what}, or damaged ({damage}); get the file again") from None
-    if len(names) != len(contents):
-        raise ArchiveError(f"{path}: two of its files have the same name; get the file again")
-    listed = _listed(path, form, what, contents)
-    missing, unknown = listed.keys() - contents.keys(), contents.keys() - listed.keys()
-    if missing or unknown:
-        raise ArchiveError(
-            f"{path}: its manifest does not match (missing: {', '.join(sorted(missing)) or 'none'}; unknown: "
-            f"{', '.join(sorted(unknown)) or 'none'}); get the file again"
-        )
+                files = archive.infolist()
+                if problem := _unfit(files, Path(path).stat().st_size):
+                    raise ArchiveError(f"{path}: {problem}; get the file again")
+                listed = _listed(path, form, what, archive)
+                sizes = {file.filename: file.file_size for file in files if file.filename != MANIFEST}
+                _check_names(path, what, listed, sizes, required, allowed)
+                contents = {name: archive.read(name) for name in sizes}
+        except ArchiveError:
+            raise
+        except (*ZIP_DAMAGE, MemoryError) as damage:
+            raise ArchiveError(f"{path}: not {what}, or damaged ({first_line(damage)}); get the file again") from None
     for name, content in contents.items():
-        if listed[name] != _facts(content):
+        if listed[name]["sha256"] != hashlib.sha256(content).hexdigest():
             raise ArchiveError(f"{path}: {name} is damaged: the manifest has another checksum; get the file again")
     return contents
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def as_json(content: Any) -> bytes:
@@ -92,11 +108,18 @@ def arrays_parts(shape: tuple[int, ...], dtype: np.dtype, pieces: Iterable[np.nd
 
 
 def read_array(content: bytes) -> np.ndarray:
-    """The array of an .npy file; ValueError for arrays of objects and for other files."""
-    array = np.load(io.BytesIO(content), allow_pickle=False)
-    if not isinstance(array, np.ndarray):
-        raise ValueError("not an .npy file")
-    return array
+    """The array of an .npy file that `array_parts` made; ValueError for other files and arrays of objects."""
+    file = io.BytesIO(content)
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError("not an .npy file of format 1.0")
+    try:
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    except (SyntaxError, TokenError, RecursionError, MemoryError) as error:
+        raise ValueError(f"an .npy file with a damaged header ({first_line(error)})") from None
+    # Otherwise NumPy would first make room for what the header says.
+    if dtype.hasobject or min(shape, default=0) < 0 or prod(shape) * dtype.itemsize != len(content) - file.tell():
+        raise ValueError(f"an .npy file whose header says {dtype} {list(shape)} and that holds something else")
+    return np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
 
 
 def _write(archive: ZipFile, name: str, parts: Iterable[bytes]) -> dict[str, Any]:
@@ -113,19 +136,63 @@ def _write(archive: ZipFile, name: str, parts: Iterable[bytes]) -> dict[str, Any
     return {"sha256": digest.hexdigest(), "bytes": length}
 
 
-def _facts(content: bytes) -> dict[str, Any]:
-    return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+def _unfit(files: Sequence[ZipInfo], size: int) -> str:
+    """What in the list of files is not as `write_archive` writes it; empty if nothing is."""
+    names = Counter(file.filename for file in files)
+    if twice := [name for name, number in names.items() if number > 1]:
+        return f"two of its files have the same name ({twice[0]})"
+    for file in files:
+        if file.compress_type != ZIP_STORED or file.compress_size != file.file_size or file.flag_bits & ENCRYPTED:
+            return f"{file.filename} is compressed or encrypted, which such an archive never is"
+    if sum(file.file_size for file in files) > size:
+        return "its files are said to be larger than the archive"
+    return ""
 
 
-def _listed(path: str | Path, form: str, what: str, contents: dict[str, bytes]) -> Mapping[str, Any]:
-    """Entries of the manifest, which is removed from `contents`."""
+def _check_names(
+    path: str | Path,
+    what: str,
+    listed: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    required: Collection[str],
+    allowed: str,
+) -> None:
+    """ArchiveError if files are missing or unknown, or are not as large as the manifest says."""
+    missing, unknown = listed.keys() - sizes.keys(), sizes.keys() - listed.keys()
+    if missing or unknown:
+        raise ArchiveError(
+            f"{path}: its manifest does not match (missing: {_names(missing)}; unknown: {_names(unknown)}); get the "
+            "file again"
+        )
+    missing = set(required) - sizes.keys()
+    unknown = {name for name in sizes.keys() - set(required) if not re.fullmatch(allowed, name)}
+    if missing or unknown:
+        raise ArchiveError(
+            f"{path}: not {what} (missing: {_names(missing)}; unknown: {_names(unknown)}); export the run again"
+        )
+    for name, size in sizes.items():
+        if listed[name]["bytes"] != size:
+            raise ArchiveError(
+                f"{path}: {name} is damaged: it has {size} bytes, and {listed[name]['bytes']} in the manifest; get the "
+                "file again"
+            )
+
+
+def _names(names: Collection[str]) -> str:
+    shown = [f"{name:.80}" for name in sorted(names)[:5]]
+    return ", ".join(shown + ["..."] * (len(names) > len(shown))) or "none"
+
+
+def _listed(path: str | Path, form: str, what: str, archive: ZipFile) -> Mapping[str, Any]:
+    """Entries of the manifest."""
     try:
-        manifest = json.loads(contents.pop(MANIFEST))
+        manifest = json.loads(archive.read(MANIFEST))
         stated, listed = manifest["format"], manifest["files"]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise ArchiveError(f"{path}: not {what}: it has no {MANIFEST} of this package") from None
     if stated != form:
-        raise ArchiveError(f"{path}: this version does not read the format {stated!r}, only {form!r}")
-    if not isinstance(listed, dict):
-        raise ArchiveError(f"{path}: its {MANIFEST} lists no files; get the file again")
-    return listed
+        raise ArchiveError(f"{path}: this version does not read the format {stated!r:.80}, only {form!r}")
+    entries = listed.values() if isinstance(listed, dict) else [None]
+    if not all(isinstance(entry, dict) and entry.keys() == {"sha256", "bytes"} for entry in entries):
+        raise ArchiveError(f"{path}: its {MANIFEST} lists no files with checksums; get the file again")
+    return dict(listed)

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from bnn_atlas import arrays
+from bnn_atlas.config.language.base import validated
+from bnn_atlas.config.parts.posterior import CategoricalLikelihood, PosteriorConfig
 from bnn_atlas.data.dataset import fingerprint as data_fingerprint
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.export.archive import (
@@ -16,6 +19,7 @@ from bnn_atlas.export.archive import (
     array_parts,
     arrays_parts,
     as_json,
+    first_line,
     read_archive,
     read_array,
     write_archive,
@@ -31,11 +35,22 @@ WHAT = "an archive of a reference posterior"
 ABOUT, README, METRICS, DRAWS = "about.json", "README.md", "metrics.csv", "draws.npy"
 FOLDERS = ("statistics", "predictions", "rows", "targets", "scaling")
 """Folders of arrays."""
-REQUIRED = (README, ABOUT, METRICS, DRAWS, "chains.npy", "draw_numbers.npy", "rows/train.npy", "rows/test.npy")
+PARTS, SCALES = ("train", "test"), ("x_mean", "x_scale", "y_mean", "y_scale")
+REQUIRED = (
+    README, ABOUT, METRICS, DRAWS, "chains.npy", "draw_numbers.npy",
+    *(f"{folder}/{part}.npy" for folder in ("rows", "targets") for part in PARTS),
+    *(f"scaling/{name}.npy" for name in SCALES),
+)  # fmt: skip
 """Files that every archive has."""
+OTHERS = r"(statistics|predictions)/\w+\.npy"
+"""Names of its other files."""
+DAMAGE = (KeyError, IndexError, AttributeError, TypeError, ValueError, ArithmeticError, EOFError, RecursionError)
+"""What contents can raise that have checksums and yet are not what this package writes."""
 PREDICTIONS = ("mean", "second_moment", "noise_variance")
 """Arrays of a regression's predictions that are kept; a classification has its class probabilities."""
 NUMBERS, TEXTS = ("value", "standard_error", "monte_carlo_error"), ("metric", "at", "over", "note", "dataset")
+ROUNDING = 1e-3
+"""Largest difference between 1 and a sum of probabilities."""
 COLUMNS = (*TEXTS, *NUMBERS, "chains", "draws")
 """Columns of the metric table that are kept."""
 
@@ -95,13 +110,11 @@ def open_reference(path: str | Path) -> Reference:
         ArchiveError: the file is something else or damaged, or its parts do not match; the message names it.
         FileNotFoundError: the file does not exist.
     """
-    contents = read_archive(path, FORMAT, WHAT)
-    if missing := [name for name in REQUIRED if name not in contents]:
-        raise ArchiveError(f"{path}: not {WHAT} (missing: {', '.join(missing)}); export the run again")
+    contents = read_archive(path, FORMAT, WHAT, REQUIRED, OTHERS)
     try:
         return _checked(_reference(Path(path), contents))
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArchiveError(f"{path}: not {WHAT} ({error}); export the run again") from None
+    except (*DAMAGE, MemoryError) as error:
+        raise ArchiveError(f"{path}: not {WHAT} ({first_line(error)}); export the run again") from None
 
 
 def _files(given: Exported) -> Iterator[tuple[str, Iterable[bytes]]]:
@@ -112,7 +125,7 @@ def _files(given: Exported) -> Iterator[tuple[str, Iterable[bytes]]]:
     yield README, [readme(about, metrics).encode("utf-8")]
     yield ABOUT, [as_json(about)]
     yield METRICS, [metrics.to_csv(index=False, lineterminator="\n").encode("utf-8")]
-    arrays = {
+    kept = {
         "chains": draws.chain_ids,
         "draw_numbers": draws.draw_ids,
         **{f"statistics/{name}": draws.statistic(name) for name in draws.statistics},
@@ -121,9 +134,9 @@ def _files(given: Exported) -> Iterator[tuple[str, Iterable[bytes]]]:
         "rows/test": split.split.test,
         "targets/train": split.y_fit,
         "targets/test": split.y_test,
-        **{f"scaling/{name}": np.asarray(getattr(split, name)) for name in ("x_mean", "x_scale", "y_mean", "y_scale")},
+        **{f"scaling/{name}": np.asarray(getattr(split, name)) for name in SCALES},
     }
-    for name, array in arrays.items():
+    for name, array in kept.items():
         yield f"{name}.npy", array_parts(array)
     yield DRAWS, arrays_parts(draws.shape, draws.dtype, (values for _, _, values in draws.batches()))
 
@@ -154,6 +167,8 @@ def _about(given: Exported) -> dict[str, Any]:
             "features": given.split.features,
             "sha256": data_fingerprint(dataset),
             "published_train": dataset.published_train,
+            "rows": len(dataset.x),
+            "vocabulary": dataset.vocabulary,
         },
         "layout": given.draws.layout.to_dict(),
         "excluded_chains": given.draws.chain_ids[given.summary.divergent].tolist(),
@@ -165,19 +180,23 @@ def _reference(path: Path, contents: Mapping[str, bytes]) -> Reference:
     about = json.loads(contents[ABOUT])
     if about["settings_sha256"] != fingerprint(about["settings"]):
         raise ValueError("its settings do not match their hash")
-    arrays: dict[str, dict[str, np.ndarray]] = {folder: {} for folder in FOLDERS}
+    found: dict[str, dict[str, np.ndarray]] = {folder: {} for folder in FOLDERS}
     for name, content in contents.items():
         folder, _, file = name.rpartition("/")
-        if folder in arrays:
-            arrays[folder][file.removesuffix(".npy")] = read_array(content)
+        if folder in found:
+            found[folder][file.removesuffix(".npy")] = read_array(content)
+    # What the draws are of, for archives of pools that did not record it.
+    provenance = about["attributes"].get("provenance", {})
+    of_run = {name: about["settings"][name] for name in ("posterior", "method")}
+    provenance = {**provenance, "settings": {**of_run, **provenance.get("settings", {})}}
     draws = ArrayDraws(
         path,
         Layout.from_dict(about["layout"]),
         read_array(contents[DRAWS]),
-        arrays["statistics"],
+        found["statistics"],
         read_array(contents["chains.npy"]),
         read_array(contents["draw_numbers.npy"]),
-        about["attributes"],
+        {**about["attributes"], "provenance": provenance},
     )
     table = pd.read_csv(
         io.BytesIO(contents[METRICS]),
@@ -188,21 +207,77 @@ def _reference(path: Path, contents: Mapping[str, bytes]) -> Reference:
     return Reference(
         draws,
         about,
-        arrays["predictions"],
-        arrays["rows"],
-        arrays["targets"],
-        arrays["scaling"],
+        found["predictions"],
+        found["rows"],
+        found["targets"],
+        found["scaling"],
         table,
         contents[README].decode("utf-8"),
     )
 
 
 def _checked(reference: Reference) -> Reference:
-    """The reference; ValueError if rows do not match targets or predictions."""
+    """The reference; ValueError for contents of another kind, range or length than `save_reference` writes."""
+    draws, data = reference.draws, reference.about["data"]
+    kept = ~np.isin(draws.chain_ids, reference.about["excluded_chains"])
+    _check_whole("chain numbers", draws.chain_ids)
+    _check_whole("draw numbers", draws.draw_ids)
+    for chain in np.flatnonzero(kept).tolist():
+        _check_real("draws", draws.read([chain]))
+    for name, kind in draws.statistics.items():
+        if kind.kind not in "biuf":
+            raise ValueError(f"statistic '{name}' of type {kind}")
+    _check_whole("row numbers", np.concatenate([reference.rows[part] for part in PARTS]), data.get("rows"))
+    config = validated(PosteriorConfig, reference.posterior_settings, "posterior")
+    labels = isinstance(config.likelihood, CategoricalLikelihood)
+    if labels != (data["task"] == "classification") or labels != bool(data["classes"]):
+        raise ValueError(f"likelihood '{config.likelihood.kind}' for the task {data['task']!r}")
     for part, rows in reference.rows.items():
-        if reference.targets[part].shape != rows.shape:
-            raise ValueError(f"{len(rows)} {part} rows and targets of shape {reference.targets[part].shape}")
-    for name, values in reference.predictions.items():
-        if values.shape[:2] != (reference.draws.chains, len(reference.rows["test"])):
-            raise ValueError(f"predictions '{name}' of shape {values.shape}")
+        given = reference.targets[part]
+        if given.shape != rows.shape:
+            raise ValueError(f"{len(rows)} {part} rows and targets of shape {given.shape}")
+        if given.dtype.kind not in ("iu" if labels else "f"):
+            raise ValueError(f"{part} targets of type {given.dtype}")
+        arrays.targets(given, config.likelihood, len(data["classes"]), np.float64, f"targets/{part}", count=len(rows))
+    _check_predictions(reference, kept)
+    for name, values in reference.scaling.items():
+        _check_real(name, values)
+        if name.endswith("_scale") and (values <= 0).any():
+            raise ValueError(f"{name} is not positive")
+        if values.shape != reference.scaling[f"{name[0]}_mean"].shape or (name[0] == "y" and values.shape):
+            raise ValueError(f"{name} of shape {values.shape}")
+    found = list(reference.metrics.columns)
+    if found != list(COLUMNS) or any(reference.metrics[name].dtype.kind not in "iuf" for name in NUMBERS):
+        raise ValueError(f"{METRICS} with other columns than {', '.join(COLUMNS)}")
     return reference
+
+
+def _check_predictions(reference: Reference, kept: np.ndarray) -> None:
+    """ValueError unless the predictions are those of the kind of task, for every chain and test row."""
+    classes = len(reference.about["data"]["classes"])
+    shape = (reference.draws.chains, len(reference.rows["test"]), *([classes] if classes else []))
+    if reference.predictions.keys() != ({"probabilities"} if classes else {*PREDICTIONS}):
+        raise ValueError(f"predictions {', '.join(sorted(reference.predictions)) or 'missing'}")
+    for name, values in reference.predictions.items():
+        if values.shape != shape:
+            raise ValueError(f"predictions '{name}' of shape {values.shape}")
+        _check_real(f"predictions '{name}'", values[kept])
+        if name != "mean" and (values[kept] < 0).any():
+            raise ValueError(f"predictions '{name}' below 0")
+    if classes and (np.abs(reference.predictions["probabilities"][kept].sum(axis=2) - 1) > ROUNDING).any():
+        raise ValueError("probabilities that do not add up to 1")
+
+
+def _check_real(name: str, values: np.ndarray) -> None:
+    if values.dtype.kind != "f" or not np.isfinite(values).all():
+        raise ValueError(f"{name} of type {values.dtype} that are not all finite numbers")
+
+
+def _check_whole(name: str, values: np.ndarray, below: int | None = None) -> None:
+    """ValueError unless these are different whole numbers from 0 to `below` - 1."""
+    if values.ndim != 1 or values.dtype.kind not in "iu" or not values.size or values.min() < 0:
+        raise ValueError(f"{name} of type {values.dtype} and shape {values.shape} that do not count from 0")
+    if len(np.unique(values)) != len(values):
+        raise ValueError(f"{name} that occur twice")
+    if below is not None and values.max() >= below:
+        raise ValueError(f"{name} up to {values.max()}, and {below} rows")

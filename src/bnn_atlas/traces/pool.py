@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +27,9 @@ STOPPING = "stopping"
 class Pool(Draws):
     """The chains of several blocks in the order of their numbers; draws in the order in which they were stored.
 
+    Its attributes are what the attributes of all blocks have in common, such as all of their provenance but the numbers
+    of the chains.
+
     If a rule stopped blocks at different draws, the pool has the draws that all chains have. Its attribute `stopping`
     then has the rule's `alpha` and `planned_draws`, whether it `stopped` any block, and by chain number the `draws` of
     the chain's block and the draw at which the chain `crossed` the rule's bound.
@@ -40,11 +43,8 @@ class Pool(Draws):
         self.size = first.size
         self.dtype = first.dtype
         self.statistics = first.statistics
-        self.attributes = {
-            key: value
-            for key, value in first.attributes.items()
-            if key != STOPPING and all(block.attributes.get(key) == value for block in blocks)
-        } | _stopping(blocks)
+        shared = _common([block.attributes for block in blocks])
+        self.attributes = {key: value for key, value in shared.items() if key != STOPPING} | _stopping(blocks)
         self.draw_ids = min((block.draw_ids for block in blocks), key=len)
         self.chains_per_chunk = max(block.chains_per_chunk for block in blocks)
         self.draws_per_chunk = max(block.draws_per_chunk for block in blocks)
@@ -165,6 +165,19 @@ def _shared(block: Trace, draws: int) -> dict[str, Any]:
         "statistics": {name: kind.name for name, kind in block.statistics.items()},
         STOPPING: {key: rule[key] for key in ("alpha", "planned_draws")} if rule else None,
     }
+
+
+def _common(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Keys and values that all mappings share, also within values that are mappings themselves."""
+    first, *others = mappings
+    found = {}
+    for key, value in first.items():
+        values = [value, *(other.get(key) for other in others)]
+        if all(isinstance(one, Mapping) for one in values):
+            found[key] = _common(values)
+        elif all(one == value for one in values):
+            found[key] = value
+    return found
 
 
 def _stopping(blocks: list[Trace]) -> dict[str, Any]:
