@@ -10,7 +10,7 @@ from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement import pooled
 
 ERROR = {"regression": "rmse", "classification": "accuracy"}
-"""Task -> the score shown beside the LPPD."""
+"""Task -> the score shown next to the LPPD."""
 LABELS = {
     ("regression", "lppd"): "LPPD per test row,\nstandardised target",
     ("regression", "rmse"): "RMSE,\nstandardised target",

@@ -1,8 +1,8 @@
 """The results that a study's page keeps, small enough to commit, so that a study can be run in several sessions.
 
 The folder `kept` next to the page has the metric rows of finished runs, the values of single test rows for paired
-differences, what the runs were made from, and the time of their jobs. The next page and its figures of metric rows are
-made from these and from newer results.
+differences, what the runs were made from, and the time of their jobs. The next page, and its figures that
+show metric rows, are made from these and from newer results.
 """
 
 import json

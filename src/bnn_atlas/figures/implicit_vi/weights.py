@@ -231,7 +231,7 @@ def _pairs(one: Shown, names: Sequence[str], values: np.ndarray) -> pd.DataFrame
 
 
 def _correlations(values: np.ndarray, run: str) -> tuple[np.ndarray, np.ndarray]:
-    """Correlations [p, p] within chains, and between the parameters of a chain and those of the next, going round.
+    """Correlations [p, p] within chains, and between parameters of a chain and of the next (after the last, the first).
 
     A chain that repeats a state repeats it for all parameters at once. So the states of the next chain take the places
     of its own, each held as long as the one it replaces. A single chain is paired with its own states, shifted by half.

@@ -139,7 +139,7 @@ def _bar(ax: Axes, image: QuadContourSet, edges: np.ndarray) -> None:
 
 
 def _nats(height: float) -> str:
-    """A tick: nats relative to the largest value, with the digits that fit beside a panel."""
+    """A tick: nats relative to the largest value, with the digits that fit next to a panel."""
     number = style.short_count(float(f"{-height:.2g}"))
     return f"\N{MINUS SIGN}{number}" if height < 0 else "0"
 

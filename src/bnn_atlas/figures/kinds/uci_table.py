@@ -63,7 +63,7 @@ def uci_table(shown: Sequence[Shown]) -> LatexTable:
 def uci_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     """Columns metric, method, dataset, repetitions, mean, sd, distrusted, rank, best, mean_rank, ranked_datasets.
 
-    sd (n - 1) is over seeds and splits, empty for one. Within a data set and metric the best mean has rank 1 and equal
+    sd (n - 1) is over seeds and splits (empty for 1). Within a data set and metric the best mean has rank 1 and equal
     means share the mean of their ranks; an infinitely bad value is ranked last, NaN is not ranked. `mean_rank` is over
     the `ranked_datasets` that the method has. `distrusted` marks means with a run or split that should not be trusted.
     Raises ValueError if a run lacks a metric, and if a method has runs on a data set that differ in more than their

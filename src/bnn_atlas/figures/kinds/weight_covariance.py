@@ -23,7 +23,7 @@ from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import layer_of, left_out_remark, parameter_label, states
 
 LARGEST = 1500
-"""Largest number of parameters; a matrix has its square of entries."""
+"""Largest number p of parameters; a matrix has p^2 entries."""
 
 
 class Covariances(NamedTuple):

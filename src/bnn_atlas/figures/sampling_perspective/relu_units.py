@@ -136,7 +136,7 @@ def sensitivities(x: np.ndarray, weights: np.ndarray, biases: np.ndarray) -> lis
     """Size k and sensitivity S of each group of k > 1 alike units of one draw.
 
     With a_j = relu(x w_j + b_j) / |(w_j, b_j)| on the rows [n], which fixes the scale that a relu unit is free to have,
-    units are alike if the correlation of their a_j is above sqrt(2 log(pairs / 0.01) / n) at most 0.999, and a group is
+    units are alike if the correlation of their a_j is above min(sqrt(2 log(pairs / 0.01) / n), 0.999), and a group is
     what such pairs connect. S is the smallest singular value of A Q, where A has the a_j of the group and Q an
     orthonormal basis of output weights that add up to 0: moving output weight within the group by t changes the
     function on the rows by at least S |t|, and in one direction by no more.

@@ -103,7 +103,7 @@ def common_reference(shown: Sequence[Shown]) -> str:
 def _of_run(one: Shown, metrics: Sequence[str], reference: str | None) -> list[dict[str, Any]]:
     own = one.table()
     source = own if reference is None else one.table("against", reference)
-    source = source[~source["dataset"].str.contains("/")]  # the test rows, not those of further sets
+    source = source[~source["dataset"].str.contains("/")]  # test rows, no further sets
     shared = overlaps(own).get((one.run.rpartition("/")[2], one.split), float("nan"))
     common = {
         "label": line_name(one), "method": one.method, "split": one.split, "overlap": shared, "trusted": trust(own),

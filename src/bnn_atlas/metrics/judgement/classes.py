@@ -99,7 +99,7 @@ def ceiling_scores(chains: np.ndarray) -> list[Measurement]:
 
 
 def _uppal(p: np.ndarray, y: np.ndarray) -> list[Measurement]:
-    redux = "100 equally wide bins, those of confidence 0.99 and above dropped; Laplace Redux's and LIVI's code"
+    redux = "100 equally wide bins, rows of confidence 0.99 and above dropped; Laplace Redux's and LIVI's code"
     ranks = "LIVI's code: by rank, the k-th smallest probability with the k-th most probable class"
     values = (
         ("ece_uppal", variants.ece_uppal(p, y), redux),
