@@ -139,9 +139,10 @@ def survey(path: Path, own: OwnTable) -> Survey:
         found, seen = _look(path, own)
         problems += [problem for problem in found if problem not in problems]
         changes = {key: value for problem in found for key, value in problem.changes.items()}
-        if not changes:
+        changed = own.model_copy(update=changes)
+        if changed == own:
             break
-        own = own.model_copy(update=changes)
+        own = changed
     whole = [problem._replace(changes={key: getattr(own, key) for key in problem.changes}) for problem in problems]
     return Survey(whole, own, None if found else seen)
 
@@ -250,20 +251,18 @@ def _encoding(path: Path, own: OwnTable) -> str | None:
 def _layout(text: str, comment: str | None) -> tuple[str, int] | None:
     """What separates the cells of a text, and the lines above its row of names; None if nothing fits."""
     text = "".join(text.splitlines(keepends=True)[:SAMPLE])
+    found = []
     for separator in SEPARATORS:
         try:
             rows = text_rows(text, separator, comment, 0)
         except csv.Error:
             continue
-        widths = Counter(len(cells) for _, cells in rows)
-        if not widths:
-            return None
-        width = widths.most_common(1)[0][0]
+        width = Counter(len(cells) for _, cells in rows).most_common(1)[0][0] if rows else 0
         first = next((i for i, (_, cells) in enumerate(rows) if _names_of(cells, width)), 0)
         whole = sum(len(cells) == width for _, cells in rows[first:])
         if width > 1 and whole + 1 >= 0.9 * (len(rows) - first):
-            return separator, rows[first - 1][0] if first else 0
-    return None
+            found.append((whole < len(rows), separator, rows[first - 1][0] if first else 0))
+    return min(found, key=lambda layout: layout[0])[1:] if found else None
 
 
 def _wrong_names(cells: Sequence[str], own: OwnTable) -> Problem | None:
@@ -280,6 +279,8 @@ def _names_of(cells: Sequence[str], width: int) -> bool:
 
 
 def _unknown_names(columns: Sequence[str], own: OwnTable) -> Iterator[Problem]:
+    numbers = own.columns is None and all(number(name) is not None for name in columns)
+    hint = "; if these are numbers of the first row, give the names as `columns`" if numbers else ""
     for key, names in (("target", (own.target,)), ("drop", own.drop), ("text", own.text)):
         for name in names:
             if name not in columns:
@@ -288,7 +289,7 @@ def _unknown_names(columns: Sequence[str], own: OwnTable) -> Iterator[Problem]:
                 listed = [column for column in names if column != name]
                 changes = {key: near[0] if near else name} if key == "target" else {key: (*listed, *near)}
                 changes = {} if key == "target" and not near else changes
-                yield Problem(f"no column '{name}'; there are {', '.join(columns)}", changes, key)
+                yield Problem(f"no column '{name}'; there are {', '.join(columns)}{hint}", changes, key)
     if own.target in own.drop:
         rest = tuple(name for name in own.drop if name != own.target)
         yield Problem(f"the target '{own.target}' is also listed under `drop`", {"drop": rest}, "drop")
@@ -335,8 +336,9 @@ def _form(
     cells = list({cells[i] for _, cells in rows for i in places})
     # In a file of commas between cells, a number in quotes such as "2,074" has a comma between thousands.
     forms = sorted(FORMS, key=lambda form: form[0] == own.between)
-    best = max(forms, key=lambda form: sum(number(cell, *form) is not None for cell in cells))
-    if best == now:
+    counts = {form: sum(number(cell, *form) is not None for cell in cells) for form in (*forms, now)}
+    best = max(forms, key=lambda form: counts[form])
+    if counts[best] <= counts[now]:
         return None
     line, i = next(((line, i) for line, i in odd if number(rows[line][1][i], *best) is not None), odd[0])
     changes = {key: value for key, value, old in zip(("decimal", "thousands"), best, now, strict=True) if value != old}
