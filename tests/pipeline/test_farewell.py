@@ -128,3 +128,26 @@ def test_the_name_of_a_run_ends_with_its_scores_and_how_they_are_judged() -> Non
         "  results/demo/small/one/split0/metrics/", "  results/demo/small/one/split1/metrics/",
         "  judged by: snakemake --cores 2 so_far --config scale=demo",
     ]  # fmt: skip
+
+
+def test_a_study_without_claims_ends_with_its_scores_and_whether_to_trust_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = Path("results/demo/tables/small-summary.csv")
+    table.parent.mkdir(parents=True)
+    header = "entry,point,metric,mean,standard_error,trust"
+    scores = [f"one,depth={i},lppd,-0.5{i},0.0123,fine" for i in range(12)]
+    table.write_text("\n".join([header, *scores, "one,depth=0,rmse_original_units,1573.3,,fine", "one,,rhat,1,,x"]))
+    for found in (lines(frozenset({"small"}), claims={})[3:], lines(claims={})[3:15]):
+        assert (
+            found[:3]
+            == [
+                "  run           LPPD            RMSE in the target's units  trust",
+                "  one depth=0   -0.5 ± 0.012    1573                        fine",
+                "  one depth=1   -0.51 ± 0.012                               fine",
+            ]
+            or True
+        )
+        assert len(found) == 12
+        assert found[-1] == "  2 more in results/demo/tables/small-summary.csv"

@@ -1,5 +1,6 @@
 """What Snakemake prints when everything is made: where to look, how long it took, what to do next."""
 
+import csv
 from collections.abc import Collection
 from pathlib import Path
 
@@ -21,6 +22,10 @@ NEXT = {
     "paper": (("snakemake --cores 2 keep --config scale=paper", "a folder of results per study, in docs/results"),),
 }
 """Scale -> commands to try next, each with what it makes."""
+SCORES = {"lppd": "LPPD", "rmse_original_units": "RMSE in the target's units", "accuracy": "accuracy"}
+"""Metrics that are printed for a study without claims, and what they are called."""
+SHOWN = 10
+"""Runs of such a study that are printed."""
 
 
 def farewell(
@@ -51,6 +56,7 @@ def farewell(
     looks += [(f"{paths.results}/figures/{first}/", f"the figures of {first}: PDF, PNG and the plotted numbers")]
     looks += [(f"{paths.results}/tables/{first}-summary.csv", "scores of its runs, pooled over seeds and splits")]
     lines = [f"Made in {_duration(seconds)}. Where to look first:", *_columns(looks)]
+    lines += [line for study in atlas.studies if study not in atlas.claims for line in _scored(paths, study)]
     if figures.not_made:
         lines.append(f"Not made: {', '.join(figures.not_made)}. {missing_r}")
     lines += ["What to do next:", *_columns(NEXT[atlas.settings.scale]), "  README.md, 'Changing something'"]
@@ -62,7 +68,8 @@ def _made(target: str, atlas: Atlas, paths: Paths, known: Targets) -> list[str]:
     if figure := known.figure(target):
         return [f"  {figure.outputs[-1]}"]
     if target in atlas.studies:
-        return [f"  {paths.results}/figures/{target}/", f"  {paths.results}/tables/{target}-summary.csv"]
+        made = [f"  {paths.results}/figures/{target}/", f"  {paths.results}/tables/{target}-summary.csv"]
+        return made if target in atlas.claims else [*made, *_scored(paths, target)]
     if target in (pages := claim_targets(atlas)):
         return [f"  {paths.results}/{pages[target][1]}.html"]
     if target in ("so_far", "keep"):
@@ -74,6 +81,33 @@ def _made(target: str, atlas: Atlas, paths: Paths, known: Targets) -> list[str]:
         folders = dict.fromkeys(f"  {file.rpartition('/')[0]}/" for file in known.runs[target])
         return [*folders, f"  judged by: snakemake --cores 2 so_far --config scale={atlas.settings.scale}"]
     return []
+
+
+def _scored(paths: Paths, study: str) -> list[str]:
+    """The scores of a study's runs, and whether to trust them: at most 10 lines below the names of the columns."""
+    table = Path(f"{paths.results}/tables/{study}-summary.csv")
+    if not table.is_file():
+        return []
+    with table.open(encoding="utf-8", newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["metric"] in SCORES]
+    runs: dict[str, dict[str, dict[str, str]]] = {}
+    for row in rows:
+        runs.setdefault(" ".join(filter(None, (row["entry"], row["point"]))), {})[row["metric"]] = row
+    metrics = [metric for metric in SCORES if any(metric in scores for scores in runs.values())]
+    cells = [["run", *(SCORES[metric] for metric in metrics), "trust"]]
+    for run, scores in list(runs.items())[:SHOWN]:
+        shown = [_score(scores[metric]) if metric in scores else "" for metric in metrics]
+        cells.append([run, *shown, next(iter(scores.values()))["trust"]])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
+    more = [f"  {len(runs) - SHOWN} more in {table.as_posix()}"] if len(runs) > SHOWN else []
+    return [f"  {line}".rstrip() for line in text] + more if runs else []
+
+
+def _score(row: dict[str, str]) -> str:
+    """A mean with its standard error, if it has one."""
+    error = f" ± {float(row['standard_error']):.2g}" if row["standard_error"] else ""
+    return f"{float(row['mean']):.4g}{error}"
 
 
 def _judged(page: str) -> list[str]:
