@@ -57,6 +57,7 @@ rule all:
         "Everything is made"
 
 
+hooks.group_jobs(workflow, RESOURCES.groups)
 RECORDS = f"{RESULTS}/benchmarks"
 TARGETS = Targets(ATLAS, PATHS, FIGURES, INPUTS.run_targets)
 for name, text in TARGETS.sentences.items():

@@ -12,6 +12,8 @@ from types import FrameType
 
 STARTED = " INFO started"
 """End of the first line of each attempt in a log."""
+FAILED = " ERROR failed"
+"""End of the line before the traceback of an error that another attempt would meet again."""
 
 
 @contextmanager
@@ -40,8 +42,8 @@ def logged(path: str | Path) -> Iterator[None]:
     try:
         with _told_of_sigterm(atlas):
             yield
-    except Exception:
-        root.exception("failed")
+    except Exception as error:
+        root.exception("failed, perhaps not again" if isinstance(error, OSError | MemoryError) else "failed")
         raise SystemExit(1) from None
     finally:
         root.removeHandler(file)

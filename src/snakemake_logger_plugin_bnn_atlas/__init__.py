@@ -96,6 +96,8 @@ class LogHandler(LogHandlerBase):
                 self._remember(record)
                 if self._jobs > LONGEST_LISTED and not settings.verbose:
                     return
+            case LogEvent.GROUP_INFO if settings.dryrun and self._jobs > LONGEST_LISTED and not settings.verbose:
+                return
             case None if str(record.msg).startswith(DRY_RUN):
                 record.msg += self._estimate()
         if self._short and self._is_progress(record, event):

@@ -244,11 +244,21 @@ rule all:
     input: expand("out/{n}.txt", n=config["names"])
     localrule: True
 
+rule zeros:
+    output: "made/{n}.txt"
+    localrule: True
+    shell: "head -c 3000000 /dev/zero > {output:q}"
+
 rule one:
+    input: "made/{n}.txt"
     output: "out/{n}.txt"
     log: "logs/{n}.log"
+    resources: mem_mb=lambda wildcards, input: 100 + input.size_mb, runtime=500
     params: text=lambda wildcards: config["text"]
     script: "one.py"
+
+if config.get("grouped"):
+    hooks.group_jobs(workflow, {"one": lambda wildcards: "small-ones"})
 """
 
 
@@ -307,3 +317,33 @@ def test_jobs_in_a_folder_of_any_name_with_options_of_any_kind(stand_in: StandIn
     for words in stand_in.submitted():
         assert {"--signal=TERM@120", "--nodes=1"} <= set(words)
         assert words[words.index("-p") + 1] == "main"
+
+
+def test_small_jobs_share_one_that_asks_for_what_they_need(stand_in: StandIn) -> None:
+    """Two at a time on two cores; the sum of their limits, but at most 12 hours; memory by the inputs made before."""
+    done = stand_in.run("--cores", "2", "--config", "grouped=1", "names=[a, b c, d, e]")
+    assert done.returncode == 0, done.stderr
+    assert len(list((stand_in.folder / "out").iterdir())) == 4
+    (words,) = stand_in.submitted()
+    asked = {option: words[words.index(option) + 1] for option in ("-t", "--mem")}
+    assert asked == {"-t": "720", "--mem": str(2 * 103)}
+    assert "--cpus-per-task=2" in words
+
+
+def test_only_jobs_that_were_killed_are_retried(stand_in: StandIn) -> None:
+    (stand_in.folder / "one.py").write_text("""
+import os, pathlib
+from bnn_atlas.logs import logged
+with logged(snakemake.log[0]):
+    if snakemake.wildcards.n == "fails":
+        raise ValueError("a setting that is refused")
+    if not pathlib.Path("killed").exists():
+        pathlib.Path("killed").touch()
+        os.kill(os.getpid(), 9)
+    pathlib.Path(snakemake.output[0]).touch()
+""")
+    done = stand_in.run("--keep-going", "--config", "names=[fails, killed]")
+    assert done.returncode == 1
+    assert (stand_in.folder / "out" / "killed.txt").exists()
+    comments = [words[words.index("--comment") + 1] for words in stand_in.submitted()]
+    assert sorted(comments) == ["rule_one_wildcards_fails", *2 * ["rule_one_wildcards_killed"]]

@@ -150,3 +150,5 @@ def test_without_sbatch_one_line_says_so_at_once(tmp_path: Path) -> None:
         "--profile slurm submits jobs to Slurm, but sbatch, squeue, sacct, sinfo cannot be found here"
     )
     assert len(lines) == 2, "Snakemake's own line names the profile; the other one is ours"
+    plan = Snakemake(folder, "snakemake -n --profile slurm")
+    assert plan.finish() == 0, "a plan needs no Slurm, and the groups of its jobs name rules"

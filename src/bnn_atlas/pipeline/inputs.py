@@ -372,6 +372,11 @@ class Inputs:
     def _traces(self, run: Run, split: int) -> list[str]:
         return [self.paths.of(run, split, f"block{block}/trace.zarr") for block in range(run.config.blocks)]
 
+    def depth(self, run: Run) -> int:
+        """Number of runs one after another on whose draws a run stands."""
+        source = self._sources.of(run)
+        return 0 if source is None else 1 + self.depth(source)
+
     def _start_of(self, w: Wildcards) -> StartConfig:
         start = self.run(w).config.start
         assert start is not None, f"{w.run} stands on no other run"

@@ -1,5 +1,7 @@
 """What jobs ask for: cores, memory and GPUs."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from bnn_atlas.config.runs.studies import RunConfig
@@ -10,6 +12,10 @@ MOST_CORES = 16
 CORES_BESIDE_GPU = 4
 FIXED_MEMORY = 4000
 """Megabytes for Python, JAX and a compilation."""
+
+
+def _rule_of_small_jobs(rule: str, w: Wildcards) -> str:
+    return f"small-{rule}"
 
 
 class JobResources:
@@ -52,6 +58,31 @@ class JobResources:
     def prediction_memory(self, w: Wildcards) -> int:
         """Megabytes of a job that predicts."""
         return 3000 + self._inputs.run(w).config.gradient_memory_mb
+
+    @property
+    def groups(self) -> dict[str, Callable[[Wildcards], str]]:
+        """Rule -> the group of a job; groups of small jobs can share a Slurm job.
+
+        Small are the jobs of networks on tables and those that only compare or copy numbers. A run that stands on
+        another run's draws is in a later group, since no group may wait for itself. On GPUs no jobs share one.
+        """
+        if self._gpu:
+            return {}
+        return {
+            "warmstart": lambda w: self._group("warmstarts", self._inputs.shared_starts[w.key].split.dataset, w.key),
+            "sample": lambda w: self._group_of_run("samples", w, f"-block{w.block}"),
+            **dict.fromkeys(("predict", "metrics", "diagnostics_page"), lambda w: self._group_of_run("scores", w)),
+            **{rule: partial(_rule_of_small_jobs, rule) for rule in ("subset", "score_sets", "score_against")},
+        }
+
+    def _group(self, what: str, dataset: str, single: str) -> str:
+        is_small = self._inputs.atlas.datasets[dataset].kind == "table"
+        return f"small-{what}" if is_small else f"{what}-{single}"
+
+    def _group_of_run(self, what: str, w: Wildcards, block: str = "") -> str:
+        run = self._inputs.run(w)
+        single = f"{w.study}-{w.run}-split{w.split}{block}"
+        return self._group(f"{what}{self._inputs.depth(run)}", run.config.dataset, single)
 
     def _gpus(self, shards: int) -> int:
         return shards if self._gpu else 0

@@ -6,6 +6,8 @@
 | the same, for Slurm | two Snakemake processes start for a job | `format_job_exec` of the Slurm executor |
 | the same, for Slurm | the command line can take away the signal before the limit | its `get_submit_command` |
 | the same, for Slurm | blanks, quotes or `$` in a path break a job | `format_cli_value`, `get_python_executable` |
+| the same, for Slurm | jobs that fail by themselves are retried | `restart_times` of jobs and rules |
+| `group_jobs(workflow, groups)` | a group cannot be chosen for Slurm only, nor limited | `Rule.group`, `_resources` |
 | `relay_sigterm(argv)` | a job's Snakemake keeps SIGTERM to itself while its script runs | its command line |
 | `release_stale_locks()` | the lock of a killed run stops the next one | how `FilePersistence` reads and writes locks |
 | `keep_outputs(rules, argv)` | the outputs of an orphaned job are removed | `Job`, `PersistenceBase.finished` |
@@ -39,7 +41,7 @@ from bnn_atlas.pipeline.hooks.run import (
     without_default_limit,
 )
 from bnn_atlas.pipeline.hooks.sigterm import relay_sigterm
-from bnn_atlas.pipeline.hooks.slurm import require_slurm
+from bnn_atlas.pipeline.hooks.slurm import group_jobs, require_slurm
 from bnn_atlas.sources import PACKAGE
 
 LOOK_AGAIN = "10.0"
@@ -48,6 +50,7 @@ LOOK_AGAIN = "10.0"
 __all__ = [
     "LOOK_AGAIN",
     "finish_printing",
+    "group_jobs",
     "install",
     "jobs_to_run",
     "keep_outputs",

@@ -5,10 +5,13 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bnn_atlas.logs import FAILED, STARTED
 from bnn_atlas.pipeline.hooks import slurm_job
 
 SLURM_TOOLS = ("sbatch", "squeue", "sacct", "sinfo")
@@ -18,6 +21,11 @@ SLURM_JOB = str(Path(slurm_job.__file__))
 """The file that a job's command runs; not a module, since a job's Python may find another copy of this package."""
 SNAKEMAKE = "-m snakemake"
 """Part of the job's command that the hook replaces."""
+SMALL = "small"
+"""Name of all groups of small jobs in `group-components`."""
+LONGEST_GROUP = 720
+"""Minutes of a group at most, if no job may take longer: the sum of the limits of its jobs is far more than they take,
+and its retry continues where it was stopped."""
 EVERY_JOB = "sbatch --signal=TERM@120 --nodes=1 "
 """What submits a job; options that the profile or the command line sets come later, and `sbatch` takes the last.
 
@@ -66,6 +74,7 @@ def require_slurm(
     start_once()
     submit_always_with(EVERY_JOB)
     quote_for_shell()
+    retry_what_can_help()
     missing = [tool for tool in SLURM_TOOLS if which(tool) is None]
     if missing:
         raise SystemExit(
@@ -144,10 +153,62 @@ def submit_always_with(command: str) -> None:
 
     usual = plugin.get_submit_command
 
-    def get_submit_command(*arguments: Any, **named: Any) -> str:
-        return str(usual(*arguments, **named)).replace("sbatch ", command, 1)
+    def get_submit_command(job: Any, *arguments: Any, **named: Any) -> str:
+        if job.is_group():
+            job._resources = None  # of before its inputs were made, whose sizes count
+            if whole := job.resources.get("runtime"):
+                single = max(member.resources.get("runtime", 0) for member in job.jobs)
+                job._resources["runtime"] = min(whole, max(single, LONGEST_GROUP))
+        return str(usual(job, *arguments, **named)).replace("sbatch ", command, 1)
 
     plugin.get_submit_command = get_submit_command
+
+
+def group_jobs(workflow: Any, groups: Mapping[str, Callable[[Any], str]]) -> None:
+    """Let connected jobs of a group share a Slurm job, and small ones with others; only if jobs go to Slurm.
+
+    How many runs share one is `group-components: small=16` in the profile. Snakemake asks for what the jobs need that
+    run at a time within `--cores`, and for the sum of their run times.
+
+    Args:
+        workflow: Snakemake's workflow, with all rules.
+        groups: rule -> the name of a job's group by its wildcards; `small-...` for small jobs.
+    """
+    if slurm_requested_by(sys.argv[1:], os.environ) is not None:
+        for rule, group in groups.items():
+            workflow.get_rule(rule).group = partial(_group, group, workflow.parent_groupids)
+
+
+def _group(group: Callable[[Any], str], parents: dict[str, str], wildcards: Any) -> str:
+    """A job's group; that of a small job is noted as one of those that `group-components` joins."""
+    name = group(wildcards)
+    if name.startswith(f"{SMALL}-"):
+        parents[name] = SMALL
+    return name
+
+
+def retry_what_can_help() -> None:
+    """Do not retry jobs whose script ended with an error of its own, such as a setting that it refuses.
+
+    Jobs that were killed, ran out of time or lost their node, and those of rules with their own `retries`, are retried.
+    """
+    from snakemake.jobs import GroupJob, Job
+
+    def restart_times(job: Any) -> int:
+        may_be_retried = job.rule._restart_times is not None or not any(map(_failed, job.log))
+        return int(job.rule.restart_times) if may_be_retried else 0
+
+    Job.restart_times = property(restart_times)
+    GroupJob.restart_times = property(lambda group: min(map(restart_times, group.jobs)))
+
+
+def _failed(log: str) -> bool:
+    """Whether the last attempt in a log ended with an error that the next would meet again."""
+    try:
+        lines = Path(log).read_text(encoding="utf-8", errors="replace").rpartition(STARTED)[2].splitlines()
+    except OSError:
+        return False
+    return any(line.endswith(FAILED) for line in lines)
 
 
 def quote_for_shell() -> None:
