@@ -157,6 +157,9 @@ LABELS = "a,kind\n" + "".join(f"{i},{'elm' if i % 2 else 'ash'}\n" for i in rang
         ("a,b,y\n,1,2\n,2,3\n,3,4\n", {}, 3, ["line 2, column 'a': ''", '`drop: ["a"]`']),
         (CSV, {"missing": None}, 2, ["line 5, column 'y': 'NA' is not a finite number", '`missing: ["NA"]`']),
         (CSV, {}, 2, ["line 2, column 'colour': 'red' is not a finite number", '`text: ["colour"]`']),
+        ("ä,y\n1,2\n2,NA\n3,4\n".encode("cp1252"), {}, 2, ['`encoding: "cp1252"`', "line 3, column 'y'"]),
+        ("ä,y\n1,2\n2,NA\n3,45\n".encode("cp1252"), {}, 2, ['`encoding: "cp1252"`', "line 3, column 'y'"]),
+        (CSV, {"drop": ["width", "Colours"]}, 2, ["no column 'width'", '`drop: ["colour"]`', "line 5, column 'y'"]),
         (CSV, {"target": "Y", "drop": ["color"]}, 2, ['`target: "y"`', '`drop: ["colour"]`']),
     ],
 )  # fmt: skip
@@ -186,6 +189,7 @@ def test_all_problems_are_said_at_once_and_each_advice_works(
         ("a  y\n 1\t2 \n2 3\n", {"separator": " "}, [[1], [2]], [2, 3]),
         (",a,y\n0,1,2\n1,2,3\n", {}, [[1], [2]], [2, 3]),
         ("a,y\nr1,1,2\nr2,2,3\n", {}, [[1], [2]], [2, 3]),
+        ("a,y,\n1,2,read\n2,3,twice\n", {}, [[1], [2]], [2, 3]),
         ("a,y,,\n1,2,,\n,,,\n2,3,,\n", {}, [[1], [2]], [2, 3]),
         (gzip.compress(b"a,y\n1,2\n2,3\n"), {"name": "mine.csv.gz"}, [[1], [2]], [2, 3]),
         ("ä,y\n1,2\n2,3\n".encode("cp1252"), {"encoding": "cp1252"}, [[1], [2]], [2, 3]),

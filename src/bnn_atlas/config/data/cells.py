@@ -69,12 +69,15 @@ def missing_words(missing: str | tuple[str, ...] | None) -> tuple[str, ...]:
     return () if missing is None else (missing,) if isinstance(missing, str) else missing
 
 
+def content(path: Path) -> bytes:
+    """The bytes of a file, which may be gzipped."""
+    found = path.read_bytes()
+    return gzip.decompress(found) if found.startswith(GZIP) else found
+
+
 def file_text(path: Path, encoding: str) -> str:
     """The text of a file, which may be gzipped; UnicodeError if it is in another encoding."""
-    content = path.read_bytes()
-    if content.startswith(GZIP):
-        content = gzip.decompress(content)
-    return content.decode("utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding)
+    return content(path).decode("utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding)
 
 
 def text_rows(text: str, separator: str, comment: str | None, skip: int) -> list[Row]:
@@ -128,14 +131,17 @@ def fitted(cells: Sequence[str], width: int) -> Sequence[str]:
 
 
 def with_index(header: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """Names of the columns; the first is '' if all rows have one cell more, as where R writes the names of rows."""
-    names = list(header)
-    while names and not names[-1]:
-        names.pop()
-    width = len(names)
+    """Names of the columns; '' for one without a name, such as the first one where R writes the names of rows.
+
+    Where it does, all rows have one cell more than the header. A last column without name and cells is none.
+    """
+    names, width = list(header), len(header)
     wide = all(len(fitted(cells, width + 1)) == width + 1 and cells[width] for _, cells in rows)
-    wide = wide and len(rows) > 1 and len({cells[0] for _, cells in rows}) == len(rows)
-    return ["", *names] if wide else names
+    if wide and len(rows) > 1 and len({cells[0] for _, cells in rows}) == len(rows):
+        return ["", *names]
+    while names and not names[-1] and not any(any(cells[len(names) - 1 : len(names)]) for _, cells in rows):
+        names.pop()
+    return names
 
 
 def number(cell: str, decimal: str = ".", thousands: str | None = None) -> float | None:

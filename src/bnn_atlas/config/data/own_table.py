@@ -1,5 +1,6 @@
 """Your own table: what its entry can say, what is wrong with its file, and the keys with which it can be read."""
 
+import codecs
 import csv
 import json
 from collections import Counter
@@ -17,6 +18,7 @@ from bnn_atlas.config.data.cells import (
     Parsed,
     Row,
     Written,
+    content,
     file_text,
     fitted,
     missing_words,
@@ -191,9 +193,9 @@ def _look(path: Path, own: OwnTable) -> tuple[list[Problem], Seen | None]:
     numeric = tuple(name for name in used if name not in own.words)
     if problem := _units(body, columns, numeric, own, place):
         return [*problems, problem], None
-    if not own.workbook and (problem := _form(body, columns, numeric, own, place)):
-        return [*problems, problem], None
     parsed = parse(body, columns, used, own.words, own.missing, own.decimal, own.thousands)
+    if parsed.faults and not own.workbook and (problem := _form(body, columns, numeric, own, place)):
+        return [*problems, problem], None
     problems += _cells(body, columns, used, parsed, own, place)
     if not problems:
         problems += _degenerate(parsed, used, own)
@@ -238,12 +240,14 @@ def _skip(own: OwnTable, before: int) -> dict[str, Any]:
 
 def _encoding(path: Path, own: OwnTable) -> str | None:
     """The encoding that a file most likely has."""
-    for encoding in ("utf-8", "utf-16", "cp1252", "latin-1"):
+    found = content(path)
+    wide = found.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    for encoding in (*(("utf-16",) if wide else ("utf-8", "cp1252")), "latin-1"):
         try:
-            text = file_text(path, encoding)
+            found.decode(encoding)
         except UnicodeError:
             continue
-        if encoding != own.encoding and (encoding != "utf-16" or text.isprintable() or "\n" in text):
+        if encoding != own.encoding:
             return encoding
     return None
 
@@ -281,15 +285,15 @@ def _names_of(cells: Sequence[str], width: int) -> bool:
 def _unknown_names(columns: Sequence[str], own: OwnTable) -> Iterator[Problem]:
     numbers = own.columns is None and all(number(name) is not None for name in columns)
     hint = "; if these are numbers of the first row, give the names as `columns`" if numbers else ""
+    known = {column.casefold(): column for column in columns}
     for key, names in (("target", (own.target,)), ("drop", own.drop), ("text", own.text)):
-        for name in names:
-            if name not in columns:
-                known = {column.casefold(): column for column in columns}
-                near = [known[match] for match in get_close_matches(name.casefold(), known, n=1)]
-                listed = [column for column in names if column != name]
-                changes = {key: near[0] if near else name} if key == "target" else {key: (*listed, *near)}
-                changes = {} if key == "target" and not near else changes
-                yield Problem(f"no column '{name}'; there are {', '.join(columns)}{hint}", changes, key)
+        unknown = [name for name in names if name not in columns]
+        near = {name: [known[match] for match in get_close_matches(name.casefold(), known, n=1)] for name in unknown}
+        right = [column for name in names for column in near.get(name, [name])]
+        for name in near:
+            value: Any = tuple(right) if key != "target" else right[0] if right else name
+            changes = {} if value == name else {key: value}
+            yield Problem(f"no column '{name}'; there are {', '.join(columns)}{hint}", changes, key)
     if own.target in own.drop:
         rest = tuple(name for name in own.drop if name != own.target)
         yield Problem(f"the target '{own.target}' is also listed under `drop`", {"drop": rest}, "drop")
@@ -366,6 +370,8 @@ def _cells(
             lines[own.target] = f"{place} {first}, column '{own.target}': {cell!r} is a missing value, not a class"
     else:
         labels = []
+    if not lines:
+        return
     absent, drop, text = list(missing_words(own.missing)), list(own.drop), list(own.text)
     keys: dict[str, str] = {}
     for name in lines:
