@@ -108,6 +108,14 @@ def test_a_file_is_made_again_only_from_something_else(tmp_path: Path) -> None:
     assert make(path, "b", "third")
 
 
+def test_a_fingerprint_that_an_earlier_version_left_counts(tmp_path: Path) -> None:
+    (tmp_path / "start.npz").touch()
+    (tmp_path / ".start.npz.lock").write_text("a")
+    assert not make(tmp_path / "start.npz", "a", "again")
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".start.npz.record", "start.npz"]
+    assert not make(tmp_path / "start.npz", "a", "again")
+
+
 def test_a_file_whose_making_failed_is_made_again(tmp_path: Path) -> None:
     path = tmp_path / "start.npz"
     assert make(path, "a", "first")

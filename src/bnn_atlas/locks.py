@@ -73,11 +73,6 @@ def lock(
             _held.discard(path)
 
 
-def is_held(path: Path) -> bool:
-    """Whether this process holds the lock of a file; if so, opening and closing the file elsewhere would end it."""
-    return path.parent.resolve() / path.name in _held
-
-
 def this_process() -> str:
     """What the holder of a lock writes into it."""
     return f"{HELD}process ({os.getpid()} on {platform.node()})"

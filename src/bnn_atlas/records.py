@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from bnn_atlas import provenance, runtime
-from bnn_atlas.locks import is_held, lock, this_process
 
 log = logging.getLogger(__name__)
+HOLDER = "holder"
 FINGERPRINT = "fingerprint"
 """Field of results that are made again only if the hash of all that they depend on has changed (`making`)."""
 PACKAGES = ("jax", "numpy")
+VECTORS = {"avx512f": 512, "avx2": 256, "avx": 256, "sse2": 128, "asimd": 128}
+"""Flag of a processor -> width of its vectors in bits, the widest first."""
 _mine: "dict[tuple[Path, int], Record]" = {}
 """The records whose locks this process holds, by their path and thread."""
 os.register_at_fork(after_in_child=_mine.clear)
@@ -32,8 +34,8 @@ os.register_at_fork(after_in_child=_mine.clear)
 class Record:
     """The record of a result whose lock this process holds."""
 
-    def __init__(self, file: TextIO, before: Mapping[str, Any], waited: bool) -> None:
-        self._file = file
+    def __init__(self, file: TextIO, before: Mapping[str, Any], waited: bool, holder: str) -> None:
+        self._file, self._holder = file, holder
         self.before = before
         """What the record said before; empty if there was none."""
         self.waited = waited
@@ -45,9 +47,9 @@ class Record:
         """Whether it said these facts."""
         return all(self.before.get(name) == json.loads(json.dumps(fact)) for name, fact in facts.items())
 
-    def write(self, **more: str) -> None:
-        """Write the content, and more while the lock is held."""
-        content = dict(sorted({**self.content, **more}.items()))
+    def write(self, held: bool = True) -> None:
+        """Write the content and, while the lock is held, its holder."""
+        content = dict(sorted(self.content.items()) + [(HOLDER, self._holder)] * held)
         self._file.truncate(0)
         self._file.write(json.dumps(content, indent=1) + "\n" if content else "")
         self._file.flush()
@@ -69,6 +71,8 @@ def held(destination: str | Path, while_waiting: Callable[[], None] = lambda: No
     Raises:
         LockError: the file system has no locks.
     """
+    from bnn_atlas.locks import lock, this_process  # imports JAX, which readers of records need not wait for
+
     path = record_of(destination)
     key = path, threading.get_ident()
     if key in _mine:
@@ -80,13 +84,13 @@ def held(destination: str | Path, while_waiting: Callable[[], None] = lambda: No
         if old.is_file():
             before = before or {FINGERPRINT: old.read_text(encoding="utf-8")}
             old.unlink()
-        record = _mine[key] = Record(file, before, waited)
-        record.write(holder=this_process())
+        record = _mine[key] = Record(file, before, waited, this_process())
+        record.write()
         try:
             yield record
         finally:
             del _mine[key]
-            record.write()
+            record.write(held=False)
 
 
 @contextmanager
@@ -105,21 +109,21 @@ def making(destination: str | Path, fingerprint: str) -> Iterator[bool]:
             yield False
             return
         record.content.pop(FINGERPRINT, None)
-        record.write(holder=this_process())
+        record.write()
         yield True
         record.content[FINGERPRINT] = fingerprint
-        record.write(holder=this_process())
+        record.write()
 
 
 def read(path: Path) -> dict[str, Any]:
     """The record at a path; empty if there is none, it is damaged, or the result was not finished."""
-    if is_held(path):  # reading the file would end the lock
+    if any(path == mine for mine, _ in _mine):  # reading the file would end the lock
         return {}
     try:
         content = _parsed(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         return {}
-    return {} if "holder" in content else content
+    return {} if HOLDER in content else content
 
 
 def made_by(path: str | Path, results: str | Path) -> dict[str, Any]:
@@ -165,9 +169,20 @@ def environment() -> dict[str, Any]:
         "commit": commit,
         "dirty": dirty,
         "processor": runtime.processor(),
-        "vector_bits": runtime.vector_bits(),
+        "vector_bits": vector_bits(),
         "versions": {name: version(name) for name in PACKAGES},
     }
+
+
+def vector_bits() -> int:
+    """Width of this processor's vectors; 0 if unknown."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    match = re.search(r"^(?:flags|Features)\s*:(.+)", text, re.MULTILINE)
+    flags = match[1].split() if match else []
+    return next((bits for flag, bits in VECTORS.items() if flag in flags), 0)
 
 
 @cache

@@ -8,9 +8,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-VECTORS = {"avx512f": 512, "avx2": 256, "avx": 256, "sse2": 128, "asimd": 128}
-"""Flag of a processor -> width of its vectors in bits, the widest first."""
-
 
 def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shards: int = 1) -> None:
     """Set up JAX for one job.
@@ -104,22 +101,11 @@ def cache_folder() -> Path:
 
 def processor() -> str:
     """Name of this machine's processor type."""
-    match = re.search(r"model name\s*:\s*(.+)", _cpuinfo())
-    return match.group(1).strip() if match else platform.processor() or platform.machine()
-
-
-def vector_bits() -> int:
-    """Width of this processor's vectors; 0 if unknown."""
-    match = re.search(r"^(?:flags|Features)\s*:(.+)", _cpuinfo(), re.MULTILINE)
-    flags = match[1].split() if match else []
-    return next((bits for flag, bits in VECTORS.items() if flag in flags), 0)
-
-
-def _cpuinfo() -> str:
     try:
-        return Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        match = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     except OSError:
-        return ""
+        match = None
+    return match.group(1).strip() if match else platform.processor() or platform.machine()
 
 
 def _folder_name(text: str) -> str:

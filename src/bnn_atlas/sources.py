@@ -28,7 +28,7 @@ IMPORT = re.compile(
 NO_CACHE = (OSError, RuntimeError)
 """What a cache folder raises that cannot be written or read, or that has no home to be in."""
 DIGEST_LINE = re.compile(r"[0-9a-f]{64} [0-9a-f]{64}")
-PLUMBING = ("bnn_atlas.files", "bnn_atlas.locks", "bnn_atlas.logs", "bnn_atlas.provenance", "bnn_atlas.sources")
+PLUMBING = tuple(f"bnn_atlas.{name}" for name in ("files", "locks", "logs", "provenance", "records", "sources"))
 """Modules that handle bytes and messages but change no number and no picture; editing them remakes nothing."""
 SETTINGS = "bnn_atlas.config"
 """Package of the settings classes. Only what they compute counts, since their values are in the fingerprint."""

@@ -184,6 +184,8 @@ def test_records_and_times_of_results() -> None:
     message = look_again("results", "keeps its records or compares times otherwise")
     assert 'self._metadata_path = os.path.join(self.path, "metadata")' in inspect.getsource(FilePersistence), message
     assert "endtime" in MetadataRecord.model_fields, message
+    for name in ("_io_read", "_io_write", "_io_delete"):
+        assert {"subject", "id"} <= inspect.signature(getattr(FilePersistence, name)).parameters.keys(), message
     needed = inspect.getsource(DAG.update_needrun)
     assert "await job_.output_mintime" in needed, message
     assert "await f.is_newer(output_mintime_)" in needed, message

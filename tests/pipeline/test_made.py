@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bnn_atlas.pipeline.made import LONGEST, Records
+from bnn_atlas.pipeline.paths import in_records
 
 SETTINGS = {"method": {"kind": "hmc", "steps": 10}, "posterior.prior": {"scale": 0.1}, "seed": 1}
 
@@ -40,6 +41,13 @@ def test_a_file_is_current_while_settings_and_inputs_are_the_same(tmp_path: Path
     assert not records.is_current(path, SETTINGS | {"seed": 2}, ["a", "b"])
     assert not records.is_current(path, SETTINGS | {"new": 2}, ["a", "b"])
     assert not records.is_current(path, {name: SETTINGS[name] for name in ("method", "seed")}, ["a", "b"])
+
+
+@pytest.mark.parametrize("results", ["results/demo", "./results/demo", "/elsewhere/demo", "renamed/demo"])
+def test_names_in_records_do_not_depend_on_what_the_results_are_called(results: str) -> None:
+    assert in_records(f"{results}/study/trace.zarr", results) == "results/demo/study/trace.zarr"
+    assert in_records("results/demo/study/trace.zarr", results, back=True) == f"{results}/study/trace.zarr"
+    assert in_records("workflow/report/kind.rst", results) == "workflow/report/kind.rst"
 
 
 def test_without_a_record_nothing_speaks_against_a_file(tmp_path: Path) -> None:

@@ -74,6 +74,29 @@ def test_a_changed_setting_counts_in_copied_results(copied):
         path.write_text(before, encoding="utf-8")
 
 
+@pytest.mark.parametrize("where", ["./results", "absolute", "renamed"])
+def test_results_are_known_however_their_folder_is_called(copied, where):
+    path, before = copied / STUDY, (copied / STUDY).read_text(encoding="utf-8")
+    if where == "renamed":
+        (copied / "results").rename(copied / where)
+    option = f"results={copied / 'results' if where == 'absolute' else where}"
+    try:
+        assert planned(copied, "all", "diagnostics", "--config", option) == {}
+        edit(path, "trajectory_length: 0.05", "trajectory_length: 0.06")
+        assert planned(copied, "--config", option)["sample"] == 1
+    finally:
+        path.write_text(before, encoding="utf-8")
+        if where == "renamed":
+            (copied / where).rename(copied / "results")
+
+
+def test_without_snakemakes_records_a_changed_setting_counts_all_the_same(workspace):
+    shutil.rmtree(workspace / "results" / "demo" / "records")
+    assert planned(workspace, "all", "diagnostics") == {}
+    edit(workspace / STUDY, "trajectory_length: 0.05", "trajectory_length: 0.06")
+    assert planned(workspace)["sample"] == 1
+
+
 def test_data_that_are_made_again_count_in_copied_results(copied):
     jobs = planned(copied, "--forcerun", "prepare")
     assert (jobs["warmstart"], jobs["sample"], jobs["predict"], jobs["predict_sets"]) == (7, 7, 5, 1)

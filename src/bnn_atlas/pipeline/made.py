@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bnn_atlas.pipeline.params import CODE
+from bnn_atlas.pipeline.paths import in_records
 
 LONGEST = 254
 """Largest number of characters in a record's file name; Snakemake puts longer ones into nested folders."""
@@ -19,6 +20,7 @@ class Records:
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
+        self._results = str(self._folder.parent)
         self.of = lru_cache(maxsize=None)(self._read)
         """The record of a file by its path; empty if there is none."""
 
@@ -55,7 +57,7 @@ class Records:
         made = self.made_from(path)
         same = {name: value for name, value in made.items() if name in settings} == dict(settings)
         gone = [name for name in made if name not in settings and name != CODE and "/" not in name]
-        wanted = sorted(inputs)
+        wanted = sorted(in_records(path, self._results) for path in inputs)
         return same and not gone and (not wanted or sorted(record.get("input") or ()) == wanted)
 
     def is_later(self, path: str, than: Iterable[str]) -> bool:
@@ -65,7 +67,7 @@ class Records:
         return made is None or all(made >= time for time in times)
 
     def _read(self, path: str) -> dict[str, Any]:
-        name = urlsafe_b64encode(path.encode()).decode()
+        name = urlsafe_b64encode(in_records(path, self._results).encode()).decode()
         parts = [name[start : start + LONGEST] for start in range(0, len(name), LONGEST)]
         file = self._folder.joinpath(*(f"@{part}" for part in parts[:-1]), parts[-1])
         try:

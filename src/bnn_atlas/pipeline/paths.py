@@ -1,10 +1,24 @@
 """The paths of a scale's files, defined once for rules and input functions."""
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 from bnn_atlas.config.runs.shared import SharedSplit, SharedStart
 from bnn_atlas.config.runs.studies import Run
+
+
+def in_records(path: str, results: str, *, back: bool = False) -> str:
+    """Name of a file in Snakemake's records: the same whatever the folder of all results is called and wherever it is.
+
+    With `back`, the path of the file with this name. Paths outside the results of the scale stay as they are.
+    """
+    here = os.path.normpath(results)
+    usual = f"results/{Path(here).name}"
+    old, new = (usual, results) if back else (here, usual)
+    inside = os.path.normpath(path).startswith(f"{old}/")
+    return f"{new}/{os.path.normpath(path).removeprefix(f'{old}/')}" if inside else path
 
 
 class Paths(NamedTuple):

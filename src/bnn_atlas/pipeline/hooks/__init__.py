@@ -11,7 +11,7 @@
 | `relay_sigterm(argv)` | a job's Snakemake keeps SIGTERM to itself while its script runs | its command line |
 | `release_stale_locks()` | the lock of a killed run stops the next one | how `FilePersistence` reads and writes locks |
 | `keep_outputs(rules, argv)` | the outputs of an orphaned job are removed | `Job`, `PersistenceBase.finished` |
-| `keep_records(folder)` | copying results looks like a change | records of `FilePersistence`, times of files |
+| `keep_records(results)` | copying results looks like a change | records of `FilePersistence`, times of files |
 | `remember_paths()` | the path of a script is taken apart again for every job | `sourcecache.parse_uri` |
 | `remember_signatures()` | the functions of a rule are inspected again for every job | `rules.get_function_params` |
 | `quote_interpreter()` | a path of Python with a blank breaks every script | `_execute_cmd` of `PythonScript` |

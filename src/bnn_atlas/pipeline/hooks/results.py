@@ -48,23 +48,31 @@ def keep_outputs(rules: Collection[str], argv: Sequence[str]) -> None:
     Job.remove_existing_output, Job.cleanup, PersistenceBase.finished = remove_existing_output, cleanup, finish
 
 
-def keep_records(folder: Path) -> None:
-    """Keep Snakemake's records of results in a folder, and take the times of results from them.
+def keep_records(results: str) -> None:
+    """Keep Snakemake's records in the folder `records` of the results, and take the times of results from them.
 
     Snakemake 9 records how a file was made (settings, inputs, time) in `.snakemake/metadata`, which stays behind when
     results are copied: changed settings then go unnoticed. And it makes a file again when an input has a later
     modification time, which copying and unpacking change. Here the records are part of the results, and the time of a
     file that has one is the time at which it was made. Files without a record, such as a user's own data, have the time
-    that the file system gives them.
+    that the file system gives them. Records know files by their paths below the results, however these are spelled; a
+    file without one has the settings that its job recorded next to it (`bnn_atlas.records`).
 
     Args:
-        folder: for the records of this run; in a clone without it, those that Snakemake kept before are copied there.
+        results: of this scale; where they have no records, those that Snakemake kept before are copied there.
     """
     from snakemake.io import _IOFile
     from snakemake.jobs import Job
+    from snakemake.persistence import RECORD_FORMAT_VERSION
     from snakemake.persistence.file import FilePersistence
 
-    begin = FilePersistence.__init__
+    from bnn_atlas.pipeline.paths import in_records
+    from bnn_atlas.records import made_by
+
+    folder = Path(results) / "records"
+    begin, read, write, delete = (
+        getattr(FilePersistence, name) for name in ("__init__", "_io_read", "_io_write", "_io_delete")
+    )
 
     def init(persistence: Any, *arguments: Any, **named: Any) -> None:
         begin(persistence, *arguments, **named)
@@ -74,6 +82,25 @@ def keep_records(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         persistence._metadata_path = str(folder)
 
+    def io_read(persistence: Any, subject: str, name: str) -> dict[str, Any]:
+        if subject != str(folder):
+            return dict(read(persistence, subject, name))
+        if record := read(persistence, subject, in_records(name, results)):
+            return {**record, "input": _renamed(record.get("input"), results, back=True)}
+        if own := made_by(name, results):
+            params = sorted(map(repr, own["settings"]))
+            return {"rule": own["rule"], "params": params, "record_format_version": RECORD_FORMAT_VERSION}
+        return {}
+
+    def io_write(persistence: Any, subject: str, value: Any, name: str, *mode: int) -> None:
+        if subject == str(folder):
+            value = {**value, "input": _renamed(value["input"], results)}
+            name = in_records(name, results)
+        write(persistence, subject, value, name, *mode)
+
+    def io_delete(persistence: Any, subject: str, name: str) -> bool:
+        return bool(delete(persistence, subject, in_records(name, results) if subject == str(folder) else name))
+
     async def output_mintime(job: Any) -> float | None:
         return min([await made_at(file) for file in job.output if await file.exists()], default=None)
 
@@ -81,8 +108,15 @@ def keep_records(folder: Path) -> None:
         return not file.is_ancient and await made_at(file) > time
 
     FilePersistence.__init__ = init
+    FilePersistence._io_read, FilePersistence._io_write, FilePersistence._io_delete = io_read, io_write, io_delete
     Job.output_mintime = property(output_mintime)
     _IOFile.is_newer = is_newer
+
+
+def _renamed(paths: Any, results: str, *, back: bool = False) -> list[str] | None:
+    from bnn_atlas.pipeline.paths import in_records
+
+    return None if paths is None else sorted(in_records(path, results, back=back) for path in paths)
 
 
 async def made_at(file: Any) -> float:
