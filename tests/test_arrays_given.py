@@ -99,6 +99,8 @@ def test_labels_are_whole_numbers_of_any_type(y: np.ndarray) -> None:
         (1e39 * X, Y, r"^x has .* float32 ends at"),
         (1.7e12 + 1000 * X, Y, r"^x goes from .* in column 0, and float32"),
         ([[1.0], [2.0, 3.0]], [1.0, 2.0], r"^x cannot be made an array"),
+        ({"a": X}, Y, r"^x is a dict: pass an array"),
+        (X, None, r"^y is a NoneType: pass an array"),
         (pd.DataFrame({"a": X[:, 0], "b": "red"}), Y, r"^x has the type 'str' in column 'b'"),
         (X, Y[:5], r"^y has 5 targets for 40 rows"),
         (X, np.column_stack([Y, Y]), r"^y has the shape \[40, 2\]: one target"),
@@ -135,6 +137,15 @@ def test_labels_that_look_like_a_mistake_are_told(y: np.ndarray, message: str) -
     with pytest.warns(UserWarning, match=message) as told:
         build_posterior(X, y, CLASSES)
     assert told[0].filename == __file__
+
+
+def test_rows_and_targets_that_may_not_belong_together_are_told() -> None:
+    x, y = pd.DataFrame(X), pd.Series(Y)
+    with pytest.warns(UserWarning, match=r"y\.loc\[x\.index\]"):
+        build_posterior(x, y[::-1], LINE)
+    with pytest.warns(UserWarning, match="every row has the same target, 7"):
+        build_posterior(x, 0 * y + 7, LINE)
+    build_posterior(x, y.set_axis(y.index + 40), LINE)
 
 
 @pytest.mark.parametrize(("given", "message"), [({"classes": 1}, "y has 1 at"), ({"classes": -1}, "classes is -1")])
@@ -195,6 +206,7 @@ def test_starts_are_one_row_of_finite_numbers_for_each_chain(
         ((X, LABELS + 1), r"^validation\[1\] has 2 at"),
         ((X, LABELS + 0.5), r"^validation\[1\] has"),
         ((X[:, :1], LABELS), r"^validation\[0\] has rows of the shape \[1\]"),
+        ((X, None), r"^validation\[1\] is a NoneType"),
         (X, r"^validation must be two arrays"),
     ],
 )

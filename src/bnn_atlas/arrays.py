@@ -85,8 +85,11 @@ def targets(
 def check_spread(array: np.ndarray, dtype: "DTypeLike", name: str) -> None:
     """Refuse floats [n, ...] with a column whose values are nearly the same number in `dtype` and were not before.
 
-    A column whose range is within the rounding errors of its own type counts as constant. Raises DataError.
+    A column whose range is within the rounding errors of its own type counts as constant. Raises DataError; warns of
+    targets [n] that are all the same.
     """
+    if array.ndim == 1 and len(array) > 1 and np.all(array == array[0]):
+        warnings.warn(f"{name}: every row has the same target, {array[0]:g}", stacklevel=3)
     coarse, fine = np.finfo(np.dtype(dtype)), np.finfo(array.dtype)
     if fine.eps >= coarse.eps:
         return
@@ -100,6 +103,17 @@ def check_spread(array: np.ndarray, dtype: "DTypeLike", name: str) -> None:
             name,
             f"goes from {low[place]:.10g} to {high[place]:.10g}{column}, and {np.dtype(dtype)} holds fewer than "
             f"{LEVELS} numbers in between: subtract the mean and divide by the standard deviation first",
+        )
+
+
+def check_order(x: Any, y: Any) -> None:
+    """Warn of two objects of pandas whose rows have the same labels in another order."""
+    if not all(callable(getattr(getattr(one, "index", None), "equals", None)) for one in (x, y)):
+        return
+    x, y = x.index, y.index
+    if len(x) == len(y) and not x.equals(y) and x.is_unique and x.isin(y).all():
+        warnings.warn(
+            "y: its index has another order than that of x, and rows go by place: y.loc[x.index]", stacklevel=3
         )
 
 
@@ -170,6 +184,8 @@ def _numbers(values: Any, name: str) -> np.ndarray:
         array = _of_frame(values, name).reshape(array.shape)
     if array.dtype.str[1:] == "f2" or (array.dtype.kind == "V" and np.can_cast(array.dtype, np.float32)):
         array = array.astype(np.float32)  # short floats, also those of JAX, such as bfloat16
+    if array.dtype.kind == "O" and array.ndim == 0:
+        _refuse(name, f"is a {type(values).__name__}: pass an array, a list or a data frame of numbers")
     if array.dtype.kind not in "biuf":
         _refuse(name, f"holds {WANTED.get(array.dtype.kind, TEXT)}")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
@@ -209,11 +225,10 @@ def _whole(array: np.ndarray, below: int, name: str, what: str) -> np.ndarray:
         bad |= ~np.isfinite(array) | (array != np.floor(array))
     if bad.any():
         allowed = "0, 1, 2, ..." if below == MOST else f"from 0 to {below - 1}"
-        _refuse(
-            name,
-            f"has {array[bad][0]} at {_first(bad)}, but {what} {allowed} are needed: number them with "
-            "numpy.unique(..., return_inverse=True)",
-        )
+        advice = "number them with numpy.unique(..., return_inverse=True)"
+        if array[bad][0] >= below < MOST:
+            advice = "if there are more, say how many when building the posterior"
+        _refuse(name, f"has {array[bad][0]} at {_first(bad)}, but {what} {allowed} are needed: {advice}")
     return array.astype(np.int64)
 
 
@@ -231,4 +246,4 @@ def _first_line(error: Exception) -> str:
 
 def _short(value: Any) -> str:
     shape = getattr(value, "shape", ())
-    return f"an array of {prod(shape)} numbers" if shape else f"{value!r:.80}"
+    return f"an array of {prod(shape)} numbers" if shape else f"{value!r:.80}".partition("\n")[0]

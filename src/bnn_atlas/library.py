@@ -95,6 +95,7 @@ def build_posterior(
         raise DataError(
             f"classes is {classes}, but likelihood '{config.likelihood.kind}' is a regression: leave it out"
         )
+    arrays.check_order(x, y)
     x = arrays.rows(x, dtype, vocabulary=vocabulary)
     y = arrays.targets(y, config.likelihood, classes, dtype, count=len(x))
     if not vocabulary:
@@ -181,7 +182,8 @@ def starting_points(
     if validation is not None:
         if not (isinstance(validation, tuple | list) and len(validation) == 2):
             raise DataError("validation must be two arrays, (rows, targets)")
-        watched = _held_out(posterior, *validation, names=("validation[0]", "validation[1]"))
+        held_out = _rows_like(posterior, validation[0], "validation[0]")
+        watched = held_out, _targets_like(posterior, validation[1], len(held_out), "validation[1]")
     rows = Rows(x, y, jnp.asarray(watched[0], x.dtype), jnp.asarray(watched[1], y.dtype))
     return np.asarray(train_ensemble(posterior.density, config, rows, members, word, dtype).parameters)
 
@@ -267,7 +269,8 @@ def predict(
 
     _check_posterior(posterior)
     _check_draws(posterior, draws)
-    rows, targets = _held_out(posterior, x, y)
+    rows = _rows_like(posterior, x)
+    targets = None if y is None else _targets_like(posterior, y, len(rows))
     predictor = Predictor(posterior.density, posterior.data, 1e6 * posterior.config.gradient_memory_mb)
     return streaming.summarise(draws, predictor, rows, targets, classes=posterior.classes)
 
@@ -292,7 +295,8 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "Array
             f"draws ({draws.path}) do not record the method that made them, which the scores depend on: pass the pool "
             "that `sample`, the pipeline or `open_reference` gives"
         )
-    rows, targets = _held_out(posterior, x, y)
+    rows = _rows_like(posterior, x)
+    targets = _targets_like(posterior, y, len(rows))
     identity = RunIdentity("", "", "", 0, "", posterior.config.model.label, method["kind"])
     summary = predict(posterior, draws, rows, targets)
     scored = evaluate.score(
@@ -364,16 +368,19 @@ def _check_posterior(posterior: Any) -> None:
         raise DataError(f"posterior is a {type(posterior).__name__}: pass what `build_posterior` returns")
 
 
-def _held_out(posterior: NetworkPosterior, x: Any, y: Any, names: tuple[str, str] = ("x", "y")) -> tuple[Any, Any]:
-    """Further rows, like those of the posterior, and their targets (None for None)."""
+def _rows_like(posterior: NetworkPosterior, x: Any, name: str = "x") -> np.ndarray:
+    """Further rows, like those of the posterior."""
     from bnn_atlas import arrays
 
     shape = posterior.data.x.shape[1:]
-    x = arrays.rows(x, posterior._dtype, names[0], shape=shape, vocabulary=posterior.vocabulary)
-    if y is None:
-        return x, None
-    likelihood = posterior.config.likelihood
-    return x, arrays.targets(y, likelihood, posterior.classes, posterior._dtype, names[1], count=len(x))
+    return arrays.rows(x, posterior._dtype, name, shape=shape, vocabulary=posterior.vocabulary)
+
+
+def _targets_like(posterior: NetworkPosterior, y: Any, count: int, name: str = "y") -> np.ndarray:
+    """Their targets."""
+    from bnn_atlas import arrays
+
+    return arrays.targets(y, posterior.config.likelihood, posterior.classes, posterior._dtype, name, count=count)
 
 
 def _recorded(draws: "Draws") -> Mapping[str, Any]:
