@@ -73,10 +73,11 @@ schema: setup
 	python -m bnn_atlas.config.pages.schema
 	python -m bnn_atlas.config.metrics
 
-# The picture of the README, from the demo.
+# The picture of the README and those of docs/figures.md, from the demo.
 picture: setup
-	snakemake --cores $(CORES) sampling_perspective_fireball --config scale=demo
+	snakemake --cores $(CORES) --config scale=demo
 	python -m bnn_atlas.gallery.front
+	python -m bnn_atlas.config.pages.schema
 
 # Everything but results/.
 clean:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 from bnn_atlas.figures.metadata import read_provenance
@@ -29,3 +30,22 @@ def test_a_setting_that_shows_changes_the_origin(tmp_path: Path) -> None:
     assert text.count("bins: 300, limit: 4") == 1
     study.write_text(text.replace("bins: 300, limit: 4", "bins: 300, limit: 3"), encoding="utf-8")
     assert front.origin(config) != before
+
+
+def test_small_pictures_have_few_bytes(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (900, 1200, 3), dtype=np.uint8)
+    with Image.open(REPOSITORY / front.PICTURE) as drawn:
+        for image, most in ((drawn, front.LARGEST), (Image.fromarray(noise), 60_000)):
+            front.write_small(image, tmp_path / "small.png")
+            with Image.open(tmp_path / "small.png") as small:
+                assert small.width == front.WIDTH
+                assert small.mode == "P"
+            assert (tmp_path / "small.png").stat().st_size < most
+
+
+def test_each_kind_of_the_results_has_a_picture(tmp_path: Path) -> None:
+    source = tmp_path / "results" / "figures" / front.STUDY / f"{front.FIGURE}.png"
+    source.parent.mkdir(parents=True)
+    source.write_bytes((REPOSITORY / front.PICTURE).read_bytes())
+    front.write_kinds(tmp_path / "results", tmp_path / "kinds", REPOSITORY / "config")
+    assert [file.name for file in (tmp_path / "kinds").iterdir()] == ["fireball.png"]

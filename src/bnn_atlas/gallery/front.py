@@ -1,6 +1,6 @@
-"""The picture at the top of the README: a figure of the demo, with a record of what it was drawn from.
+"""Pictures of the documentation, from the demo: the README's, with a record of what it was drawn from, and small ones.
 
-`make picture` draws it again, and `python -m bnn_atlas.gallery.front` copies it to docs/images.
+`make picture` draws them again, and `python -m bnn_atlas.gallery.front` copies them to docs/images.
 """
 
 from pathlib import Path
@@ -8,8 +8,9 @@ from pathlib import Path
 from PIL import Image
 
 from bnn_atlas.config.data.datasets import load_registry
+from bnn_atlas.config.pages.figures import PICTURES
 from bnn_atlas.config.runs.studies import Scale, shown_runs
-from bnn_atlas.config.settings import load_study
+from bnn_atlas.config.settings import load_studies, load_study
 from bnn_atlas.figures.metadata import stamp_png
 from bnn_atlas.provenance import fingerprint
 from bnn_atlas.sources import PACKAGE, code_digest
@@ -50,5 +51,33 @@ def write_picture(source: Path, destination: Path, config: Path) -> None:
     stamp_png(destination, {**text, CHUNK: origin(config)})
 
 
+WIDTH, LARGEST, COLOURS = 320, 15_000, (64, 32, 16, 8)
+"""Width of a small picture in pixels, its most bytes, and numbers of colours, of which the first that fits is taken."""
+
+
+def write_kinds(results: Path, destination: Path, config: Path) -> None:
+    """Write a small `<kind>.png` for each kind of figure whose picture is among the results of the demo."""
+    studies = load_studies(sorted((config / "studies").glob("*.yaml")), load_registry(config / "datasets.yaml"))[SCALE]
+    destination.mkdir(parents=True, exist_ok=True)
+    for study in studies.values():
+        for name, figure in study.figures.items():
+            source, picture = results / "figures" / study.name / f"{name}.png", destination / f"{figure.draw}.png"
+            if source.is_file():
+                with Image.open(source) as image:
+                    write_small(image, picture)
+
+
+def write_small(image: Image.Image, destination: Path) -> None:
+    """Write an image with `WIDTH` columns and as many colours as `LARGEST` bytes allow."""
+    small = image.convert("RGB").resize(
+        (WIDTH, max(1, round(image.height * WIDTH / image.width))), Image.Resampling.LANCZOS
+    )
+    for colours in COLOURS:
+        small.quantize(colours, dither=Image.Dither.NONE).save(destination, optimize=True)
+        if destination.stat().st_size < LARGEST:
+            return
+
+
 if __name__ == "__main__":
     write_picture(SOURCE, PICTURE, Path("config"))
+    write_kinds(Path(f"results/{SCALE}"), PICTURES, Path("config"))

@@ -15,6 +15,7 @@ from bnn_atlas.config.parts.figures import (
     OF_SETS,
     FigureConfig,
     Kind,
+    Need,
     PlaneConfig,
     PointConfig,
     Section,
@@ -22,7 +23,7 @@ from bnn_atlas.config.parts.figures import (
     kinds,
 )
 from bnn_atlas.config.runs.expansion import NAME
-from bnn_atlas.config.runs.studies import Run, RunConfig, Study, shown_runs
+from bnn_atlas.config.runs.studies import REPETITION, Run, RunConfig, Study, legend_texts, shown_runs
 
 SAME = ("dataset", "split", "model", "likelihood", "prior", "temperature")
 """Fields of a run that decide its posterior."""
@@ -177,6 +178,7 @@ def check_figure(
     kind, runs = kinds()[config.draw], shown_runs(studies, study, config.runs)
     refuse(where, _wrong_runs(studies, study, config, kind, runs))
     refuse(where, _wrong_sections(config, kind))
+    refuse(where, _wrong_kinds_of_runs(config, kind, runs))
     refuse(where, _wrong_names(studies, config, kind, runs))
     refuse(where, _wrong_formulas(config))
     for name, run in runs.items():
@@ -199,6 +201,81 @@ def _wrong_runs(
             yield f".runs: {_missing(studies, study, name)}"
     if kind.runs == "one" and len(runs) > 1:
         yield f"{given}: this figure shows one run; choose one of {', '.join(runs)}"
+
+
+HAS: dict[Need, tuple[Callable[[Run, DatasetEntry], object], str]] = {
+    "chains": (lambda run, _: run.config.method.kind_of_draws.are_chain, "runs of Markov chains"),
+    "several draws": (lambda run, _: run.draws > 1, "runs of at least two draws per chain"),
+    "several chains": (lambda run, _: run.config.chains > 1, "runs of at least two chains"),
+    "one split": (lambda run, _: run.config.split.count == 1, "runs with split.count 1"),
+    "one input": (lambda _, entry: entry.shape == (1,), "data sets of one input"),
+    "one hidden layer": (
+        lambda run, _: len(getattr(run.config.model, "hidden", ())) == 1,
+        "fully connected networks with one hidden layer",
+    ),
+    "normal prior": (lambda run, _: run.config.prior_sd is not None, "priors N(0, sd^2) that all parameters share"),
+    "energy variance": (
+        lambda run, _: run.config.method.desired_energy_variance is not None,
+        "methods that are tuned to an energy variance",
+    ),
+}
+"""Need of a kind -> whether a run meets it, and in words what does."""
+ENSEMBLE = "deep_ensemble"
+
+
+def conditions(kind: Kind) -> list[str]:
+    """What the runs of a figure of this kind must have or be, in words."""
+    found = [f"runs of a {kind.task}"] if kind.task else []
+    found += [f"the method {' or '.join(kind.methods)}"] if kind.methods else []
+    found += [HAS[need][1] for need in kind.needs]
+    found += [f"runs with {text.partition('give the run ')[2]}" for of, _, text in NEEDED if {*of} & {*kind.files}]
+    found += ["runs with an alignment"] if any("{alignment}" in FILES[file] for file in kind.files) else []
+    found += [f"data sets with generate.kind '{kind.generated}'"] if kind.generated else []
+    if kind.ensemble:
+        found.append(
+            f"a deep ensemble {kind.ensemble}" if kind.ensemble == "beside samplers" else "one sampling method"
+        )
+    found += [f"at most {kind.most} runs, each split counted"] if kind.most else []
+    found += [f"at most {kind.most_labels} labels"] if kind.most_labels else []
+    found += [f"runs of one {' and '.join(kind.repeats)} that differ in seeds only"] if kind.repeats else []
+    return found
+
+
+def _wrong_kinds_of_runs(config: FigureConfig, kind: Kind, runs: Mapping[str, Run]) -> Iterator[str]:
+    """Too many runs, methods that the figure does not compare, and different runs under one name."""
+    shown = sum(run.config.split.count for run in runs.values())
+    if kind.most is not None and shown > kind.most:
+        fewer = "name fewer, or lower split.count"
+        yield f".runs: {shown} runs, each split counted, and at most {kind.most} fit into '{kind.name}'; {fewer}"
+    ensembles = [name for name, run in runs.items() if run.config.method.kind == ENSEMBLE]
+    if kind.ensemble == "beside samplers" and runs and (not ensembles or len(ensembles) == len(runs)):
+        has = "ensembles only" if ensembles else "no ensemble"
+        yield f".runs: '{kind.name}' compares sampled posteriors with deep ensembles, and these are {has}; list both"
+    sampled = dict.fromkeys(run.config.method.kind for run in runs.values() if run.config.method.kind != ENSEMBLE)
+    if kind.ensemble == "beside one sampler" and len(sampled) != 1:
+        yield f".runs: '{kind.name}' shows one sampling method, not {', '.join(sampled) or 'none'}; list runs of one"
+    texts = legend_texts(config, runs)
+    if kind.most_labels is not None and (labels := len(set(texts.values()))) > kind.most_labels:
+        fewer = "show fewer runs, or give repetitions one label"
+        yield f".runs: {labels} labels, and '{kind.name}' can tell at most {kind.most_labels} apart; {fewer}"
+    seen: dict[tuple[object, ...], tuple[str, str]] = {}
+    for name, run in runs.items() if kind.repeats else ():
+        parts = {
+            "label": texts[name],
+            "row": texts[name]
+            if texts[name] != name
+            else (run.config.dataset, run.config.model, run.config.likelihood),
+            "dataset": run.config.dataset,
+            "method": run.config.method.title,
+        }
+        fixed = {field: value for field, value in run.point.items() if field not in REPETITION}
+        setting = repr((run.study, run.entry, run.config.model, run.config.likelihood, sorted(fixed.items())))
+        other, first = seen.setdefault(tuple(parts[part] for part in kind.repeats), (name, setting))
+        if first != setting:
+            yield (
+                f".runs: '{other}' and '{name}' have one {' and '.join(kind.repeats)} in '{kind.name}' but differ in "
+                "more than their seeds; give them different labels, or leave one out"
+            )
 
 
 def _missing(studies: Mapping[str, Study], study: str, name: str) -> str:
@@ -274,10 +351,21 @@ def _unfit(
         drawn = f"the function behind data sets with generate.kind '{kind.generated}'"
         on = f"'{run.name}' is on '{dataset}', and a figure of the kind '{kind.name}' draws {drawn}"
         yield f".runs: {on}; leave the run out, or draw another kind"
+    task = "classification" if run.config.likelihood.kind == "categorical" else "regression"
+    own, them = f".runs: a figure of the kind '{kind.name}' is for", f"and '{name}'"
+    if kind.task is not None and task != kind.task:
+        yield f"{own} a {kind.task}, {them} is a {task}; leave it out, or draw another kind"
+    if kind.methods and run.config.method.kind not in kind.methods:
+        allowed = " or ".join(kind.methods)
+        yield f"{own} {allowed}, {them} is of method.kind '{run.config.method.kind}'; leave it out"
     files = {*kind.files, *config.files}
     for needing, has, lacks in NEEDED:
         if files.intersection(needing) and not has(run.config):
             yield f".runs: '{name}' has {lacks}, or leave it out"
+    for need in kind.needs:
+        meets, words = HAS[need]
+        if not meets(run, entry):
+            yield f"{own} {words}, {them} is none of them; leave it out, or draw another kind"
     if "e_values" in files and (why := run.config.no_e_values()):
         yield f".runs: '{name}': {why}, or leave the run out"
     if config.subset is not None:

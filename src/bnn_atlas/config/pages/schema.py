@@ -1,6 +1,6 @@
 """JSON schemas of the configuration files, for editors and validators, and the pages about them for readers.
 
-`python -m bnn_atlas.config.pages.schema` writes workflow/schemas and docs/configuration.
+`python -m bnn_atlas.config.pages.schema` writes workflow/schemas, docs/configuration and docs/figures.md.
 """
 
 import json
@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from bnn_atlas.config.claims.load import ClaimsFile
 from bnn_atlas.config.data.datasets import RegistryFile
+from bnn_atlas.config.pages import figures
 from bnn_atlas.config.pages.configuration import Reference
 from bnn_atlas.config.runs.studies import StudyConfig
 from bnn_atlas.config.settings import Settings
@@ -40,3 +41,5 @@ if __name__ == "__main__":
     for name, page in Reference(Path("config")).pages().items():
         with atomic(Path("docs/configuration") / name) as file:
             file.write_text(page, encoding="utf-8")
+    with atomic(Path("docs/figures.md")) as file:
+        file.write_text(figures.page(), encoding="utf-8")

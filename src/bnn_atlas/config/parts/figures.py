@@ -60,6 +60,11 @@ FILES = {
 OF_SETS = ("sets", "predictive_sets")
 """Files that a run without further sets does not have."""
 
+Need = Literal[
+    "chains", "several draws", "several chains", "one split", "one input", "one hidden layer", "normal prior",
+    "energy variance",
+]  # fmt: skip
+"""What each run of a figure has to have or be; `config.checks.figures.HAS` says how it is known."""
 Section = Literal["subset", "grid", "functions", "surface"]
 
 
@@ -95,6 +100,22 @@ class Kind(Model):
     """Files of further sets and references, which a run need not have."""
     runs: Literal["some", "one", "none"] = "some"
     """How many runs it shows; `none` is for formulas."""
+    task: Literal["regression", "classification"] | None = None
+    """The task that its runs must have; null takes both."""
+    methods: tuple[str, ...] = ()
+    """Methods that its runs must have; left out, any."""
+    needs: tuple[Need, ...] = ()
+    """What each run must have or be."""
+    most: int | None = None
+    """Most runs, each split counted, that it shows; null leaves it to the drawing."""
+    most_labels: int | None = None
+    """Most labels that it can tell apart; null leaves it to the drawing."""
+    ensemble: Literal["beside samplers", "beside one sampler"] | None = None
+    """Whether sampled runs stand beside a deep ensemble: at least one of each, or one sampling method alone or with
+    ensembles."""
+    repeats: tuple[Literal["label", "row", "dataset", "method"], ...] = ()
+    """Runs that agree in these are repetitions of one setting, and may differ in seeds only; a `row` is a label or,
+    without one, the data set, network and likelihood."""
     generated: str | None = None
     """Kind of the generator that the data sets of its runs must have, where it draws the function behind their rows."""
     claims: bool = False

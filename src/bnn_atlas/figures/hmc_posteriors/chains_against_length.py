@@ -15,7 +15,7 @@ from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.trust import FIT
 from bnn_atlas.published import published_numbers
 
-KIND = {"files": ["table"], "runs": "one"}
+KIND = {"files": ["table"], "runs": "one", "task": "classification", "needs": ["several draws", "one split"]}
 
 LABELS = {
     "accuracy": "accuracy",

@@ -11,7 +11,7 @@ from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown, check_titles, panel_title
 from bnn_atlas.files import read_parquet
 
-KIND = {"files": ["entropies"]}
+KIND = {"files": ["entropies"], "methods": ["implicit"], "most": 9}
 
 FORMS = {
     "lanczos": ("Lanczos, one probe", style.BLUE, "o", "-"),

@@ -13,7 +13,7 @@ from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.files import load_arrays
 
-KIND = {"files": ["fit", "table"], "output": "table"}
+KIND = {"files": ["fit", "table"], "output": "table", "methods": ["implicit"]}
 
 VARIANCE = "variance_within_weight_median"
 METRICS = {"variance": VARIANCE, "mean_entropy": "entropy", "entropy_error": "entropy_error"}

@@ -19,7 +19,7 @@ from bnn_atlas.symmetry.aligned_draws import load_aligned_draws
 from bnn_atlas.traces.draws import evenly
 
 KINDS = {
-    "weight_densities": {"sections": ["subset"], "files": ["table"]},
+    "weight_densities": {"sections": ["subset"], "files": ["table"], "repeats": ["label"]},
     "parallel_coordinates": {"sections": ["subset"], "files": ["table"]},
     "cross_layer_correlation": {"sections": ["subset"], "files": ["table"], "files_if_any": ["aligned_draws"]},
 }

@@ -31,9 +31,9 @@ from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.function_distances import mixture_quantile
 
 KINDS = {
-    "synthetic_bands": {"sections": ["functions"], "files": ["table"]},
+    "synthetic_bands": {"sections": ["functions"], "files": ["table"], "task": "regression", "needs": ["one input"]},
     "toy_bands": {"sections": ["functions"], "files": ["table", "sets"], "generated": "sinusoids"},
-    "under_over": {"sections": ["functions"]},
+    "under_over": {"sections": ["functions"], "task": "regression", "needs": ["one input"]},
 }
 
 MOST, MOST_NETWORKS = 12, 6

@@ -15,7 +15,7 @@ from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.averages import LOG_2PI, rmse
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions
 
-KIND = {"sections": ["functions"], "runs": "one"}
+KIND = {"sections": ["functions"], "runs": "one", "needs": ["chains", "one split"]}
 
 SINGLE, RUNNING, AFTER = "a draw alone", "all draws so far", "the next draws"
 COLOURS = {SINGLE: style.SKY, RUNNING: style.ORANGE, AFTER: style.BLUE}

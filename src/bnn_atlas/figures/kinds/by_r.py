@@ -17,7 +17,7 @@ from bnn_atlas.published import published_numbers
 KINDS = {
     "marginal_densities": {"sections": ["subset"]},
     "bias_ridges": {"sections": ["subset"]},
-    "one_m_one": {"sections": ["subset"]},
+    "one_m_one": {"sections": ["subset"], "needs": ["one hidden layer", "normal prior"]},
     "rescaling_curve": {"runs": "none"},
 }
 

@@ -13,7 +13,7 @@ from bnn_atlas.figures.page import Drawing, Entries, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.files import load_chosen
 
-KIND = {"files": ["table", "predictive"]}
+KIND = {"files": ["table", "predictive"], "task": "regression", "repeats": ["label"], "most_labels": 6}
 
 METRICS = ("coverage", "pit_histogram")
 MOST = 6

@@ -17,7 +17,7 @@ from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.repetitions import over_repetitions
 
-KIND = {"files": ["table"]}
+KIND = {"files": ["table"], "repeats": ["label", "dataset"]}
 
 OVER = {"lppd_cumulative_chains": "chains", "lppd_cumulative_draws": "draws"}
 """Metric -> the column with the number of chains or draws that it accumulates."""

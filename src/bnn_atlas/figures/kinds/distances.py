@@ -35,7 +35,10 @@ from bnn_atlas.metrics.formulas.function_distances import (
     wasserstein_squared,
 )
 
-KINDS = {"wasserstein": {"sections": ["functions"]}, "functional_diversity": {"sections": ["functions"]}}
+KINDS = {
+    "wasserstein": {"sections": ["functions"], "task": "regression", "needs": ["several draws"], "most": 2},
+    "functional_diversity": {"sections": ["functions"], "task": "regression", "needs": ["one input"]},
+}
 
 MOST_PANELS = 2
 MOST_MAPPED = 100

@@ -13,7 +13,7 @@ from bnn_atlas.figures.axes import fenced_limits, off_scale_remark, remark
 from bnn_atlas.figures.page import Drawing, Entries, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
 
-KIND = {"files": ["table"]}
+KIND = {"files": ["table"], "repeats": ["label", "dataset"]}
 
 COLUMNS = [
     "dataset", "label", "method", "chains", "repetitions", "draws", "gradients_sampling", "gradients_all", "of", "lppd",

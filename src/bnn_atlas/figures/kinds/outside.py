@@ -15,8 +15,8 @@ from bnn_atlas.figures.set_scores import averaged, read_sets, set_titles
 from bnn_atlas.figures.shown import Shown
 
 KINDS = {
-    "entropy_histograms": {"files": ["table"], "files_if_any": ["sets"]},
-    "ood_auroc": {"files": ["table", "sets"]},
+    "entropy_histograms": {"files": ["table"], "files_if_any": ["sets"], "task": "classification"},
+    "ood_auroc": {"files": ["table", "sets"], "task": "classification"},
 }
 
 HISTOGRAM = "entropy_histogram"

@@ -20,7 +20,7 @@ from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.xy.panels import Look, Panel, draw_panel, published_rows
 from bnn_atlas.figures.xy.table import Field
 
-KIND = {"files": ["table"]}
+KIND = {"files": ["table"], "ensemble": "beside one sampler"}
 
 SCALE = "prior.scale"
 MAX_COLUMNS = 4

@@ -17,7 +17,7 @@ from bnn_atlas.files import read_parquet
 from bnn_atlas.metrics.gathering.chain_convergence import PLAIN
 from bnn_atlas.metrics.judgement.checks import RHAT
 
-KIND = {"files": ["parameters", "function_values"]}
+KIND = {"files": ["parameters", "function_values"], "needs": ["several chains", "several draws"], "most_labels": 4}
 
 SPACES = {"parameters": "weights", "function_values": "function values at test rows"}
 """File -> what its quantities are."""

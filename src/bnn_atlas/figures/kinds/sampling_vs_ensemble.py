@@ -24,7 +24,7 @@ from bnn_atlas.figures.page import Drawing, Entries
 from bnn_atlas.figures.scores import ENSEMBLE, ERROR, LABELS, over_repetitions, read_scores
 from bnn_atlas.figures.shown import Shown, check_repetitions
 
-KIND = {"files": ["table"]}
+KIND = {"files": ["table"], "ensemble": "beside samplers", "repeats": ["row", "method"]}
 
 CURVE = "lppd_cumulative_chains"
 SETTING = ("model", "likelihood")

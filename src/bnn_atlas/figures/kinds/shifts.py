@@ -20,9 +20,9 @@ from bnn_atlas.figures.set_scores import averaged, check_same_sets, corruption_o
 from bnn_atlas.figures.shown import Shown
 
 KINDS = {
-    "calibration_curves": {"files": ["table"], "files_if_any": ["sets"]},
-    "corruption_boxes": {"files": ["table", "sets"]},
-    "dead_pixels": {"files": ["table", "sets"]},
+    "calibration_curves": {"files": ["table"], "files_if_any": ["sets"], "task": "classification", "most_labels": 8},
+    "corruption_boxes": {"files": ["table", "sets"], "task": "classification"},
+    "dead_pixels": {"files": ["table", "sets"], "task": "classification"},
     "rotated_mnist": {"files": ["table", "sets"]},
 }
 

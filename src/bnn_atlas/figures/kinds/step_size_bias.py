@@ -16,7 +16,7 @@ from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.files import read_parquet
 from bnn_atlas.metrics.judgement.referee import MIXED
 
-KIND = {"files": ["table", "referee", "referee_chains"]}
+KIND = {"files": ["table", "referee", "referee_chains"], "needs": ["energy variance"]}
 
 MOST_COLUMNS = 4
 VALUES = {

@@ -17,7 +17,7 @@ from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.parquet import read_e_values
 
-KIND = {"files": ["e_values"]}
+KIND = {"files": ["e_values"], "needs": ["chains"], "most": 2}
 
 MOST_RUNS = 2
 REFERENCES = {"log_e": "own warm start", "log_e_ensemble": "ensemble of all warm starts"}

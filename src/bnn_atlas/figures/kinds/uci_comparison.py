@@ -16,7 +16,7 @@ from bnn_atlas.figures.page import Drawing, Entries, check_fits, is_distrusted, 
 from bnn_atlas.figures.set_scores import averaged, read_sets
 from bnn_atlas.figures.shown import Shown
 
-KIND = {"files": ["table"]}
+KIND = {"files": ["table"], "task": "regression"}
 
 METRICS = {
     "rmse_original_units": "RMSE\n(lower is better)",

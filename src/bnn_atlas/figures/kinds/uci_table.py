@@ -15,7 +15,7 @@ from bnn_atlas.metrics.formulas.repetitions import over_repetitions
 from bnn_atlas.metrics.judgement.trust import Trust
 from bnn_atlas.metrics.tables.parquet import read_table
 
-KIND = {"files": ["table"], "output": "table"}
+KIND = {"files": ["table"], "output": "table", "task": "regression", "repeats": ["label", "dataset"]}
 
 
 class Score(NamedTuple):

@@ -100,7 +100,7 @@ def _survey(path: str | Path) -> tuple[set[int], set[int], tuple[str, ...]]:
     return bad, seen, names
 
 
-KIND = {"sections": ["subset"]}
+KIND = {"sections": ["subset"], "most": 12}
 
 DIVERGING = "RdBu_r"
 BLOCKS = "Blues"

@@ -18,7 +18,7 @@ from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
 
-KIND = {"sections": ["subset"]}
+KIND = {"sections": ["subset"], "methods": ["nuts", "mean_field"], "needs": ["normal prior", "one split"]}
 
 WEIGHTS = ("layer0.weight[0,0]", "layer1.weight[0,0]")
 LIMIT = 3.0

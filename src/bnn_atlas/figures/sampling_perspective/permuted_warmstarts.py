@@ -27,7 +27,7 @@ from bnn_atlas.metrics.formulas.variants import wasserstein_squared_sommer
 from bnn_atlas.metrics.gathering.curves import RunningLppd, lppd_of_first_draws
 from bnn_atlas.metrics.gathering.summary import load
 
-KIND = {"sections": ["functions"], "files": ["predictive"]}
+KIND = {"sections": ["functions"], "files": ["predictive"], "task": "regression", "most": 4}
 
 MOST_PANELS = 4
 MOST_CHAINS, MOST_DRAWS, MOST_TOGETHER = 12, 50, 300

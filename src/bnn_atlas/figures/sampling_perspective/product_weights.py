@@ -18,7 +18,7 @@ from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
 
-KIND = {"sections": ["subset"], "runs": "one"}
+KIND = {"sections": ["subset"], "runs": "one", "needs": ["one hidden layer"]}
 
 UNITS = 5
 """Largest number of units shown: the first ones."""

@@ -14,8 +14,8 @@ from bnn_atlas.figures.subsets import Subset, locate, parameter_label, read_subs
 from bnn_atlas.metrics.tables.arrays import load_functions
 
 KINDS = {
-    "jacobian_kernel": {"sections": ["subset", "functions"], "runs": "one"},
-    "flat_likelihood": {"sections": ["subset", "functions"]},
+    "jacobian_kernel": {"sections": ["subset", "functions"], "runs": "one", "needs": ["one hidden layer", "one input"]},
+    "flat_likelihood": {"sections": ["subset", "functions"], "needs": ["one hidden layer"]},
 }
 
 RANK = 1e-8

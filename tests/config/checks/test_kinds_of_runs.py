@@ -1,0 +1,86 @@
+"""Runs that a kind of figure does not fit are refused when the configuration is read."""
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bnn_atlas.config.checks.figures import conditions
+from bnn_atlas.config.pages import figures as pages
+from bnn_atlas.config.parts.figures import kinds
+from tests.config.folders import HMC, REPOSITORY, RUN, refused, studies
+
+WORDS = RUN | {"dataset": "words", "likelihood": {"kind": "categorical"}}
+ENSEMBLE = RUN | {"method": {"kind": "deep_ensemble"}, "warmstart": {"max_epochs": 5}}
+SAMPLED = RUN | {"method": HMC | {"burn_in": 10, "steps": 10}}
+SCALES = RUN | {"prior": {"kind": "normal"}, "grid": {"prior.scale": [0.3, 1, 3]}}
+SEEDS = RUN | {"grid": {"seed": [1, 2]}}
+SPLITS = RUN | {"split": RUN["split"] | {"count": 3}}
+FUNCTIONS = {"functions": {"inputs": "test"}}
+SUBSET = {"subset": {}}
+
+
+def checked(folder: Path, runs: dict[str, Any], **figure: Any) -> None:
+    studies(folder, deepcopy(runs), figures={"f": {"runs": list(runs), **figure}})
+
+
+@pytest.mark.parametrize(
+    ("runs", "figure", "message"),
+    [
+        ({"a": WORDS}, {"draw": "uci_table"}, "'uci_table' is for a regression, and 'a' is a classification"),
+        ({"a": WORDS}, {"draw": "calibration"}, "'calibration' is for a regression, and 'a' is a classification"),
+        ({"a": RUN}, {"draw": "calibration_curves"}, "is for a classification, and 'a' is a regression"),
+        ({"a": RUN, "b": WORDS}, {"draw": "uci_table"}, "is for a regression, and 'b' is a classification"),
+        ({"a": RUN}, {"draw": "entropy_estimators"}, "is for implicit, and 'a' is of method.kind 'mclmc'"),
+        ({"a": RUN}, {"draw": "sampling_vs_ensemble"}, "and these are no ensemble; list both"),
+        ({"a": ENSEMBLE}, {"draw": "sampling_vs_ensemble"}, "and these are ensembles only; list both"),
+        (
+            {"a": SCALES, "b": ENSEMBLE},
+            {"draw": "sampling_vs_ensemble", "labels": {"a": "x"}},
+            "'a-scale0.3' and 'a-scale1' have one row and method in 'sampling_vs_ensemble' but differ in more",
+        ),
+        ({"a": SEEDS, "b": ENSEMBLE}, {"draw": "sampling_vs_ensemble"}, None),
+        ({"a": RUN, "b": SAMPLED}, {"draw": "prior_depth"}, "shows one sampling method, not mclmc, hmc"),
+        ({"a": ENSEMBLE}, {"draw": "prior_depth"}, "shows one sampling method, not none"),
+        ({"a": ENSEMBLE}, {"draw": "burn_in"} | FUNCTIONS, "is for runs of Markov chains, and 'a' is none of them"),
+        ({"a": SPLITS}, {"draw": "burn_in"} | FUNCTIONS, "is for runs with split.count 1, and 'a' is none of them"),
+        ({"a": RUN}, {"draw": "one_m_one"} | SUBSET, "is for fully connected networks with one hidden layer"),
+        (
+            {"a": SAMPLED | {"referee": SAMPLED["method"]}},
+            {"draw": "step_size_bias"},
+            "is for methods that are tuned to an energy variance",
+        ),
+        ({"a": SPLITS}, {"draw": "wasserstein"} | FUNCTIONS, "3 runs, each split counted, and at most 2 fit"),
+        ({"a": RUN}, {"draw": "under_over"} | FUNCTIONS, "is for data sets of one input, and 'a' is none of them"),
+        (
+            dict.fromkeys("abcdefghi", WORDS),
+            {"draw": "calibration_curves"},
+            "9 labels, and 'calibration_curves' can",
+        ),
+        ({"a": RUN | {"chains": 1}}, {"draw": "rhat_histograms"}, "is for runs of at least two chains"),
+        (
+            {"a": RUN, "b": SAMPLED},
+            {"draw": "cumulative_lppd", "labels": {"a": "MILE", "b": "MILE"}},
+            "'a' and 'b' have one label and dataset in 'cumulative_lppd' but differ in more than their seeds",
+        ),
+        ({"a": SEEDS}, {"draw": "cumulative_lppd", "labels": {"a": "MILE"}}, None),
+        ({"a": RUN, "b": SAMPLED}, {"draw": "cumulative_lppd"}, None),
+    ],
+)
+def test_runs_that_a_kind_does_not_fit(
+    runs: dict[str, Any], figure: dict[str, Any], message: str | None, tmp_path: Path
+) -> None:
+    if message is None:
+        checked(tmp_path, runs, **figure)
+        return
+    with refused("small.yaml: figures.f.runs: ", message, "(line "):
+        checked(tmp_path, runs, **figure)
+
+
+def test_the_page_has_every_kind_and_its_conditions() -> None:
+    text = (REPOSITORY / "docs" / "figures.md").read_text(encoding="utf-8")
+    assert text == pages.page(REPOSITORY), "run make schema"
+    for kind in kinds().values():
+        part = text.partition(f"## {kind.name}\n")[2].partition("\n## ")[0]
+        assert all(condition in part for condition in conditions(kind)), kind.name
