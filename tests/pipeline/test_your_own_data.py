@@ -51,6 +51,14 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_relative_paths_start_at_the_repository_wherever_snakemake_works(followed: Path, tmp_path: Path) -> None:
+    clone = ["--snakefile", f"{followed}/Snakefile", "--configfile", f"{followed}/config/config.yaml"]
+    (raw,) = load_registry(followed / "config" / "datasets.yaml")["mine"].files
+    run = snakemake(tmp_path, *clone, "--directory", str(tmp_path), "--", f"results/demo/data/mine/raw/{raw.name}")
+    assert run.returncode == 0, run.stdout
+    assert (tmp_path / "results" / "demo" / "data" / "mine" / "raw" / raw.name).is_file()
+
+
 @pytest.fixture(scope="module")
 def made(followed: Path) -> Path:
     """The same after the last command, with a shorter study."""

@@ -17,6 +17,7 @@ rule download:
         mem_mb=1000,
         runtime=60,
     params:
+        **told(root=lambda w: str(workflow.basedir)),
         **told(file=lambda w: w.file, mirror=lambda w: config["mirror"], cache=lambda w: config["cache"]),
         **named(entry=lambda w: ATLAS.datasets[w.dataset].recipe),
     message:

@@ -49,7 +49,7 @@ class Settings(Model):
     ] = ("sampling_perspective",)
     """Names of files in config/studies; a single name is a list of one."""
     results: Annotated[str, AfterValidator(_folder)] = "results"
-    """Folder for everything that is made, relative to the repository."""
+    """Folder for everything that is made, relative to the repository, or to the folder that `--directory` names."""
     device: Literal["cpu", "gpu"] = "cpu"
     """Where training, sampling and prediction run; `gpu` asks the cluster for one GPU per job."""
     mirror: str | None = None

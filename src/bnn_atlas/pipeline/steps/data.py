@@ -12,10 +12,16 @@ from bnn_atlas.data.splitting import split_file
 
 
 def download(
-    file: str, destination: str | Path, *, entry: Mapping[str, Any], mirror: str | None, cache: str | None
+    file: str, destination: str | Path, root: str, *, entry: Mapping[str, Any], mirror: str | None, cache: str | None
 ) -> None:
-    """Download one registered file of a data set (`DatasetEntry` in plain values); see `data.download.download`."""
-    get(DatasetEntry.model_validate(entry).file(file), destination, mirror=mirror, cache=cache)
+    """Download one registered file of a data set (`DatasetEntry` in plain values); see `data.download.download`.
+
+    root: the repository, where the relative path of a local file starts, wherever Snakemake works.
+    """
+    wanted = DatasetEntry.model_validate(entry).file(file)
+    if wanted.path is not None:
+        wanted = wanted.model_copy(update={"path": str(Path(root) / Path(wanted.path).expanduser())})
+    get(wanted, destination, mirror=mirror, cache=cache)
 
 
 def prepare(dataset: str, files: Sequence[str | Path], destination: str | Path, *, entry: Mapping[str, Any]) -> None:
