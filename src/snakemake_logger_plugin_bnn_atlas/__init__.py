@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from logging import LogRecord
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from snakemake.common import get_appdirs
 from snakemake.logging import ColorizingTextHandler, DefaultFormatter, format_percentage, logger, show_logs
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
@@ -46,6 +48,7 @@ class LogHandler(LogHandlerBase):
     needs_rulegraph = False
 
     def __post_init__(self) -> None:
+        require_cache()
         settings = self.common_settings
         stream = sys.stdout if settings.stdout else sys.stderr
         self.formatter = Formatter(settings.quiet)
@@ -215,6 +218,23 @@ class Formatter(DefaultFormatter):
         """Leave out an empty message, and the errors of earlier attempts, which were already printed."""
         lines = [line for line in super()._format_job_error(msg) if line != "    message: None"]
         return [*lines, *msg.get("last_attempt", ())]
+
+
+def require_cache() -> None:
+    """Stop with one line if Snakemake cannot keep its cache, which it opens before it reads a Snakefile.
+
+    Raises:
+        SystemExit: names the folder and what to do.
+    """
+    folder = Path(get_appdirs().user_cache_dir)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        TemporaryDirectory(dir=folder).cleanup()
+    except OSError as error:
+        raise SystemExit(
+            f"{folder}: {error.strerror}. Snakemake keeps a cache there. If the home folder is read-only or missing, "
+            "name another: export XDG_CACHE_HOME=/tmp/cache"
+        ) from None
 
 
 def read_logs(record: LogRecord) -> bool:

@@ -2,7 +2,10 @@
 
 import io
 import logging
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -146,3 +149,16 @@ def test_the_log_of_an_attempt_may_be_gone_when_it_is_printed(tmp_path: Path) ->
     text = Formatter(quiet=None).format(record)
     assert "ValueError: no rows" in text
     assert "earlier" not in text
+
+
+def test_a_home_that_cannot_be_written_to_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(LONG)
+    command = [sys.executable, "-m", "snakemake", "-n", "--logger", "bnn-atlas", "--config", "jobs=2"]
+    environment = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"} | {"HOME": "/proc"}
+    runs = [
+        subprocess.run(command, cwd=tmp_path, env=environment | other, capture_output=True, text=True, check=False)
+        for other in ({}, {"XDG_CACHE_HOME": str(tmp_path / "cache")})
+    ]
+    assert [run.returncode for run in runs] == [1, 0]
+    assert "Traceback" not in runs[0].stderr
+    assert "export XDG_CACHE_HOME=" in runs[0].stderr.splitlines()[-1]

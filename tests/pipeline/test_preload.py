@@ -1,7 +1,10 @@
 """The process that local jobs are forks of."""
 
+import re
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 PROGRAM = """
 import sys
@@ -21,3 +24,17 @@ def test_everything_is_imported_and_nothing_started() -> None:
     assert (devices, blackjax, r) == ("False", "False", "False")
     assert int(threads) <= 2
     assert (sample, fireball) == ("True", "True")
+
+
+def test_ctrl_c_while_it_imports_says_nothing() -> None:
+    """The signal is sent once the process has taken Python's handler away, which happens before the long imports."""
+    command = [sys.executable, "-c", "import bnn_atlas.pipeline.preload"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        status, handled = Path(f"/proc/{process.pid}/status"), [False, False]
+        while process.poll() is None and handled[-2:] != [True, False]:
+            caught = int(re.findall(r"^SigCgt:\s*(\w+)", status.read_text(), re.MULTILINE)[0], 16)
+            handled.append(bool(caught >> (signal.SIGINT - 1) & 1))
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert process.returncode == -signal.SIGINT

@@ -12,9 +12,13 @@ os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS
 import gc
 import importlib
 import re
+import signal
 
 from bnn_atlas.records import commit_here
 from bnn_atlas.sources import code_of, read_sources
+
+# Ctrl-C ends this process without a traceback of the import that it interrupts; jobs get Python's handler again.
+INTERRUPTED = signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 PACKAGES = (
     "flax.linen",
@@ -53,3 +57,4 @@ for path in read_sources():  # jobs hash the code that is imported here
 commit_here()
 gc.freeze()  # otherwise, a fork would copy every page that its first collection marks
 gc.enable()
+signal.signal(signal.SIGINT, INTERRUPTED)
