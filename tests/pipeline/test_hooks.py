@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -215,3 +216,19 @@ def test_plugin_that_a_job_does_not_import() -> None:
     message = look_again("slurm", "finds its plugins otherwise")
     assert "in pkgutil.iter_modules():" in inspect.getsource(PluginRegistryBase.collect_plugins), message
     assert SlurmExecutor.__module__ == slurm_job.LEFT_OUT, message
+
+
+def test_touch_records_nothing_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(
+        "from bnn_atlas.pipeline import hooks\n\nhooks.install(['snakemake'], kept=())\n\n"
+        "rule two:\n    input: 'one.txt'\n    output: 'two.txt'\n    shell: 'cat {input} > {output}'\n\n"
+        "rule one:\n    output: 'one.txt'\n    shell: 'echo 1 > {output}'\n"
+    )
+    assert run_snakemake(tmp_path).returncode == 0
+    (tmp_path / "one.txt").unlink()
+    records = tmp_path / ".snakemake" / "metadata"
+    for record in records.iterdir():
+        record.unlink()
+    assert run_snakemake(tmp_path, "--touch", "--forceall").returncode == 0
+    assert [json.loads(record.read_text())["rule"] for record in records.iterdir()] == ["two"]
+    assert not list((tmp_path / ".snakemake" / "incomplete").iterdir())

@@ -19,6 +19,8 @@ def keep_outputs(rules: Collection[str], argv: Sequence[str]) -> None:
     Snakemake that started the job has recorded what they were made from, even if the job failed or the cluster killed
     it. The script always gets to check marked outputs again.
 
+    Of a job that `--touch` only pretends to run, Snakemake also records outputs that do not exist; here it does not.
+
     Args:
         rules: names of rules.
         argv: the command line of Snakemake, `sys.argv`; the Snakemake that runs a job on a cluster has `--mode`.
@@ -42,8 +44,13 @@ def keep_outputs(rules: Collection[str], argv: Sequence[str]) -> None:
         job.dag.workflow.persistence.started(job)
 
     async def finish(persistence: Any, job: Any) -> None:
-        if "--mode" not in argv:
+        if "--mode" in argv:
+            return
+        if all([await file.exists() for file in job.output]):
             await finished(persistence, job)
+        else:  # with --touch
+            for file in job.output:
+                persistence._unmark_incomplete(persistence._get_key(file))
 
     Job.remove_existing_output, Job.cleanup, PersistenceBase.finished = remove_existing_output, cleanup, finish
 
