@@ -3,6 +3,7 @@
 `make picture` draws them again, and `python -m bnn_atlas.gallery.front` copies them to docs/images.
 """
 
+import itertools
 from pathlib import Path
 
 from PIL import Image
@@ -51,8 +52,9 @@ def write_picture(source: Path, destination: Path, config: Path) -> None:
     stamp_png(destination, {**text, CHUNK: origin(config)})
 
 
-WIDTH, LARGEST, COLOURS = 320, 15_000, (64, 32, 16, 8)
-"""Width of a small picture in pixels, its most bytes, and numbers of colours, of which the first that fits is taken."""
+WIDTHS, COLOURS, LARGEST = (320, 240, 160), (32, 16, 8), 11_000
+"""Widths of a small picture in pixels and its numbers of colours, of which the first that fit into `LARGEST` bytes are
+taken: all pictures together are then below 700 kB."""
 
 
 def write_kinds(results: Path, destination: Path, config: Path) -> None:
@@ -68,11 +70,10 @@ def write_kinds(results: Path, destination: Path, config: Path) -> None:
 
 
 def write_small(image: Image.Image, destination: Path) -> None:
-    """Write an image with `WIDTH` columns and as many colours as `LARGEST` bytes allow."""
-    small = image.convert("RGB").resize(
-        (WIDTH, max(1, round(image.height * WIDTH / image.width))), Image.Resampling.LANCZOS
-    )
-    for colours in COLOURS:
+    """Write an image with as many columns and colours as `LARGEST` bytes allow."""
+    for width, colours in itertools.product(WIDTHS, COLOURS):
+        size = width, max(1, round(image.height * width / image.width))
+        small = image.convert("RGB").resize(size, Image.Resampling.LANCZOS)
         small.quantize(colours, dither=Image.Dither.NONE).save(destination, optimize=True)
         if destination.stat().st_size < LARGEST:
             return
