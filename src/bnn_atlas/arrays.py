@@ -24,7 +24,7 @@ WANTED = {
     "c": "complex numbers: pass real and imaginary parts as columns of their own",
     "M": "dates: turn them into numbers first, such as days since the first date",
     "m": "time differences: turn them into numbers first, such as days (divide by numpy.timedelta64(1, 'D'))",
-    "O": "objects: turn it into numbers first, for example with astype(float)",
+    "O": "objects: turn them into numbers first, for example with astype(float)",
     "V": "records: pass their fields as columns of numbers",
 }
 """Kind of NumPy type -> what it is and what to do; every other kind but real numbers is text."""
@@ -42,8 +42,8 @@ def rows(
     if array.ndim < 2:
         _refuse(
             name,
-            f"has the shape {list(array.shape)}, but rows are [n, ...]: write {name}.reshape(-1, 1) for n rows "
-            "of one input",
+            f"has the shape {list(array.shape)}, but rows are [n, ...]: write numpy.reshape({name}, (-1, 1)) "
+            "for n rows of one input",
         )
     if not len(array):
         _refuse(name, "has no rows: pass at least one")
@@ -73,7 +73,7 @@ def targets(
     if array.ndim != 1:
         advice = "one target for each row is needed, [n]"
         if labels and array.ndim == 2 and array.size and ((array == 0) | (array == 1)).all():
-            advice = f"class numbers are needed, [n]: write {name}.argmax(axis=1) if its columns stand for classes"
+            advice = f"class numbers are needed, [n]: write numpy.argmax({name}, axis=1) for one column per class"
         _refuse(name, f"has the shape {list(array.shape)}: {advice}")
     if len(array) != count:
         _refuse(name, f"has {len(array)} targets for {count} rows: pass one target for each row")
@@ -131,11 +131,11 @@ def classes_in(labels: np.ndarray, given: int = 0, name: str = "y") -> int:
             "numpy.unique(..., return_inverse=True), or pass `classes`",
         )
     told = ""
-    if len(present) == 1:
-        told = f"every row has the class {present[0]}; pass `classes` if there are others"
-    elif present[0] == 1 and len(present) == found - 1:
+    if present[0] == 1 and len(present) == found - 1:
         told = f"no row has the class 0; labels count from 0, so subtract 1 if these go from 1 to {found - 1}"
-    elif absent := found - len(present):
+    elif len(present) == 1 and not given:
+        told = f"every row has the class {present[0]}; pass `classes` if there are others"
+    elif not given and (absent := found - len(present)):
         told = f"{absent} of {found} classes never occur; labels count from 0 without gaps"
     if told:
         warnings.warn(f"{name}: {told}", stacklevel=3)
@@ -163,7 +163,7 @@ def starts(values: Any, layout: "Layout", dtype: "DTypeLike", name: str = "start
     array = _numbers(values, name)
     if array.ndim != 2 or array.shape[1] != layout.size or not len(array):
         one = array.ndim == 1 and array.shape == (layout.size,)
-        advice = f"write {name}[None] for one chain" if one else "`starting_points` makes such arrays"
+        advice = f"write numpy.reshape({name}, (1, -1)) for one chain" if one else "`starting_points` makes such arrays"
         _refuse(
             name,
             f"has the shape {list(array.shape)}, but one row of {layout.size} parameters for each chain is "
@@ -207,7 +207,7 @@ def _floats(array: np.ndarray, dtype: "DTypeLike", name: str) -> np.ndarray:
     if (bad := ~np.isfinite(array)).any():
         _refuse(
             name,
-            f"has {int(bad.sum())} numbers that are not finite, the first at {_first(bad)}: leave these rows out, or "
+            f"has numbers that are not finite ({int(bad.sum())}, the first at {_first(bad)}): leave these rows out, or "
             "fill the numbers in",
         )
     limit = np.finfo(np.dtype(dtype)).max
