@@ -238,7 +238,8 @@ def _extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        advice = f"{error.name} is not installed: run `pip install 'bnn-atlas[arviz]'`"
+        install = "`pip install 'bnn-atlas[arviz]'`, or `pip install '.[arviz]'` in a clone"
+        advice = f"{error.name} is not installed: run {install}"
         raise ModuleNotFoundError(advice, name=error.name) from None
 
 
