@@ -14,6 +14,7 @@ from PIL import Image
 from bnn_atlas.claims.console import read_rows
 from bnn_atlas.files import TableError, save_arrays
 from bnn_atlas.metrics.tables.parquet import write_table
+from bnn_atlas.pipeline.paths import in_records
 from bnn_atlas.pipeline.steps.study_page import study_page
 from tests.claims.making import CLAIM, planned, row
 
@@ -124,7 +125,7 @@ class Results:
 
     def record(self, path: str, **values: Any) -> None:
         folder = self.folder / "records"
-        name = urlsafe_b64encode(path.encode()).decode()
+        name = urlsafe_b64encode(in_records(path, str(self.folder)).encode()).decode()
         assert len(name) < 254
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(json.dumps(values))
