@@ -4,6 +4,7 @@ It is also the lock of the process that makes the result: its contents are those
 its holder. It holds no time, host or absolute path, so that the same result has the same record.
 """
 
+import fcntl
 import hashlib
 import json
 import logging
@@ -126,6 +127,18 @@ def read(path: Path) -> dict[str, Any]:
     return {} if HOLDER in content else content
 
 
+def is_busy(path: Path) -> bool:
+    """Whether a process that still runs holds the record at a path."""
+    if HOLDER not in path.read_text(encoding="utf-8", errors="replace"):
+        return False
+    with path.open("a") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
 def made_by(path: str | Path, results: str | Path) -> dict[str, Any]:
     """The record of the job that made a file below `results`, whichever of its outputs it is; empty if none has it."""
     file, name = Path(path), name_of(path, results)
@@ -134,6 +147,12 @@ def made_by(path: str | Path, results: str | Path) -> dict[str, Any]:
         if name in (content := read(record)).get("outputs", {}):
             return content
     return {}
+
+
+def is_damaged(path: str | Path, results: str | Path) -> bool:
+    """Whether a file differs from what its record says; not if it has none."""
+    record = made_by(path, results)
+    return bool(record) and record["outputs"][name_of(path, results)] != digest(Path(path))
 
 
 def digests(paths: Iterable[str | Path], results: str | Path, recorded: bool = False) -> dict[str, str]:

@@ -11,6 +11,7 @@ from bnn_atlas.claims.sides import ClaimError
 from bnn_atlas.claims.verdict import Judgement, Verdict, judge_all
 from bnn_atlas.config.claims.claim import FigureValue
 from bnn_atlas.metrics.tables.parquet import write_table
+from bnn_atlas.records import digests, held
 
 from .making import claimed, planned, row
 
@@ -132,3 +133,15 @@ def test_numbers_that_are_not_there_or_not_one(tmp_path: Path, wanted: dict[str,
     (tmp_path / "f.csv").write_text("kind,c\na,1\na,2\n")
     with pytest.raises(ClaimError, match=message):
         figure_value(tmp_path / "f.csv", FigureValue.model_validate(wanted))
+
+
+def test_a_file_that_differs_from_its_record_gives_no_number(tmp_path: Path) -> None:
+    csv = tmp_path / "figures" / "study" / "f.csv"
+    csv.parent.mkdir(parents=True)
+    csv.write_text("c\n1\n")
+    with held(csv.with_suffix(".pdf")) as record:
+        record.content = {"outputs": digests([csv], tmp_path)}
+    assert figure_value(csv, FigureValue(column="c")) == 1
+    csv.write_text("c\n7\n")
+    with pytest.raises(ClaimError, match=r"f\.csv: changed or damaged .* delete it"):
+        figure_value(csv, FigureValue(column="c"))

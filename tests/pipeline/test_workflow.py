@@ -1,5 +1,6 @@
 """The whole workflow on a small study: what it makes, and what a person reads when something is wrong."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -131,6 +132,21 @@ def test_making_it_again_changes_no_byte(workspace):
 def _timed(path):
     """Whether wall time enters a file."""
     return path.parent.name == "diagnostics" or "rates" in path.name or path.name == "timing.json"
+
+
+def test_check_finds_a_changed_byte_and_mending_has_it_made_again(workspace):
+    whole = snakemake(workspace, "check")
+    assert (whole.returncode, "are as recorded" in whole.stdout) == (0, True), whole.stdout
+    assert "without a record" not in whole.stdout
+    table = workspace / RESULTS / "tables" / "sampling_perspective.parquet"
+    content = bytearray(table.read_bytes())
+    content[100] ^= 1
+    table.write_bytes(content)
+    damaged = snakemake(workspace, "check")
+    assert damaged.returncode == 1
+    assert re.search(r"1 damaged:\s+.*tables/sampling_perspective\.parquet", damaged.stdout), damaged.stdout
+    assert snakemake(workspace, "check", "--config", "mend=true").returncode == 0
+    assert planned(workspace)["table"] == 1
 
 
 def test_a_damaged_trace_is_named(workspace):

@@ -86,5 +86,6 @@ localrules:
     gallery,
     galleries,
     so_far,
+    check,
     keep,
     diagnostics,

@@ -83,3 +83,19 @@ rule runs_table:
         "Listing the runs of {wildcards.study}"
     script:
         "../scripts/step.py"
+
+
+# It has no outputs that Snakemake knows, and so runs whenever it is asked for.
+rule check:
+    """Compare all results with their records, and list what is damaged, missing, unrecorded or left over; runs nothing."""
+    log:
+        PATHS.log("check"),
+    conda:
+        "../../envs/python.yaml"
+    threads: 1
+    params:
+        **told(results=lambda w: RESULTS, mend=lambda w: config["mend"]),
+    message:
+        "Comparing all results with their records"
+    script:
+        "../scripts/step.py"

@@ -11,6 +11,7 @@ from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.sides import Answer, ClaimError, Problem, Repetition
 from bnn_atlas.config.claims.claim import Claim, FigureValue, Side
 from bnn_atlas.metrics.judgement.trust import worst
+from bnn_atlas.records import is_damaged
 
 EXCLUDED_SHARE = 0.05
 """Largest share of excluded chains in a run that answers a claim about all its chains."""
@@ -169,8 +170,11 @@ def figure_answer(measured: Measured, side: Side, figure: str, study: ClaimedStu
 def figure_value(csv: Path, wanted: FigureValue) -> float:
     """The number in a CSV file to which a claim refers.
 
-    Raises ClaimError if a column is missing, if no row matches, and if several match a claim about one.
+    Raises ClaimError if the file differs from its record (that of the figure, two folders below the results), if a
+    column is missing, if no row matches, and if several match a claim about one.
     """
+    if is_damaged(csv, csv.absolute().parents[2]):
+        raise ClaimError(f"{csv}: changed or damaged since it was made; delete it, and its figure is drawn again")
     table = pd.read_csv(csv)
     if missing := [name for name in (wanted.column, *wanted.where) if name not in table.columns]:
         raise ClaimError(f"{csv}: no column {', '.join(missing)}; it has {', '.join(table.columns)}")

@@ -58,6 +58,8 @@ class Settings(Model):
     cache: str | None = None
     """Folder for downloads, shared between clones; null takes the environment variable BNN_ATLAS_CACHE, else the user's
     cache folder."""
+    mend: bool = False
+    """Whether `snakemake check` removes the results that are damaged or left over."""
 
 
 class Atlas(NamedTuple):

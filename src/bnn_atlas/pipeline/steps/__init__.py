@@ -10,6 +10,7 @@ log = logging.getLogger(__name__)
 FUNCTIONS = {
     "align": "symmetry.align",
     "barriers": "symmetry.barriers",
+    "check": "check.check",
     "density_grid": "traces.density_grid",
     "diagnostics_page": "figures.page",
     "download": "data.download",

@@ -1,0 +1,100 @@
+"""`snakemake check`: what is not as recorded, and what mending removes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bnn_atlas.pipeline.steps.check import check, look_at
+from bnn_atlas.records import digests, held
+
+WHOLE = ("tables/a.csv", "run/trace.zarr/zarr.json", "figures/b.pdf", "figures/b.csv")
+OTHERS = {
+    "damaged": {"tables/damaged.csv"},
+    "missing": {"tables/missing.csv"},
+    "unrecorded": {"tables/own.csv", "run/old.zarr"},
+    "left_over": {
+        "figures/.b.0123abcd.csv",
+        "figures/.old.pdf.record",
+        "figures/.gallery.0123abcd",
+        "run/.trace.zarr.lock",
+        "run/trace.zarr.partial",
+    },
+}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Results with something of each kind, and a block that is being sampled."""
+    folder = tmp_path / "results" / "demo"
+    files = [*WHOLE, *(file for files in OTHERS.values() for file in files), "run/next.zarr.partial", "logs/a.log"]
+    for file in files:
+        path = folder / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix in (".zarr", ".partial"):
+            path.mkdir()
+        elif not path.is_dir():
+            path.write_text("" if ".record" in file else file)
+    for outputs in (["tables/a.csv"], ["run/trace.zarr"], ["figures/b.pdf", "figures/b.csv"]):
+        record(folder, *outputs)
+    for file in ("tables/damaged.csv", "tables/missing.csv"):
+        record(folder, file)
+    (folder / "tables" / "damaged.csv").write_text("tables/damaged-csv")
+    (folder / "tables" / "missing.csv").unlink()
+    (folder / "run" / ".trace.zarr.lock").touch()
+    return folder
+
+
+def record(folder: Path, *outputs: str) -> None:
+    with held(folder / outputs[0]) as one:
+        one.content = {"outputs": digests([folder / file for file in outputs], folder)}
+
+
+def names(paths: list[Path], results: Path) -> set[str]:
+    return {path.relative_to(results).as_posix() for path in paths}
+
+
+def test_every_file_is_of_one_kind(results: Path) -> None:
+    found = look_at(results)
+    assert found.whole == len(WHOLE)
+    assert {kind: names(getattr(found, kind), results) for kind in OTHERS} == OTHERS
+
+
+def test_damage_ends_with_an_error_and_mending_removes_it(results: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before = sorted(results.rglob("*"))
+    with pytest.raises(SystemExit, match="1"):
+        check(results=results, mend=False)
+    assert "1 damaged:" in caplog.text
+    assert "mend=true" in caplog.text
+    assert sorted(results.rglob("*")) == before
+    check(results=results, mend=True)
+    gone = {results / file for file in (*OTHERS["damaged"], *OTHERS["left_over"])}
+    assert {path for path in before if not path.exists()} == gone
+    check(results=results, mend=False)
+
+
+def test_nothing_next_to_a_result_that_is_being_made_counts_as_left_over(results: Path) -> None:
+
+    code = f"""
+from bnn_atlas.records import held
+with held({str(results / "figures" / "c.pdf")!r}):
+    print("holds", flush=True)
+    input()
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], text=True, **pipes) as process:
+        assert process.stdout.readline() == "holds\n"
+        assert "figures/.b.0123abcd.csv" not in names(look_at(results).left_over, results)
+        process.communicate("\n")
+    assert "figures/.b.0123abcd.csv" in names(look_at(results).left_over, results)
+
+
+def test_the_list_is_short(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(500):
+        (results / "tables" / f"own{number}.csv").touch()
+    (results / "tables" / "damaged.csv").unlink()
+    check(results=results, mend=False)
+    text = capsys.readouterr().out
+    assert "502 without a record" in text
+    assert len(text.splitlines()) < 40
