@@ -38,7 +38,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_figure_has_the_densities_that_the_sampler_stored(finished: Path) -> None:
-    (file,) = (finished / RUN / "surface").iterdir()
+    (file,) = (finished / RUN / "surface").glob("*.npz")
     found, pool = load_surfaces(file), open_pool(finished / RUN / "pool/pool.json")
     last = pool.draws - 1
     for name in ("log_likelihood", "log_prior"):

@@ -155,7 +155,7 @@ def test_too_many_values_are_refused_before_anything_is_computed(
 ) -> None:
     monkeypatch.setattr(module, "LARGEST_BYTES", 5 * 11 * 7 * 8 - 1)
     monkeypatch.setattr(module.Predictor, "__call__", None)
-    with pytest.raises(FunctionsError, match=r"5 chains x 11 draws at 7 inputs are .* lower chains, draws"):
+    with pytest.raises(FunctionsError, match=r"5 chains x 11 draws at 7 inputs take .* lower chains, draws"):
         made(wave, tmp_path, chains=None, draws=None)
 
 
