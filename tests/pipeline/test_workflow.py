@@ -24,9 +24,9 @@ RUNS = ("first-seed1", "first-seed2", "second", "images", "ensemble")
 
 
 def test_everything_is_made(finished):
-    drawn = {path.name for path in (finished / FIGURES).iterdir() if path.is_file()}
+    drawn = {path.name for path in (finished / FIGURES).glob("[!.]*") if path.is_file()}
     assert drawn == {f"{name}.{kind}" for name in FIGURE_NAMES for kind in ("pdf", "png", "csv")}
-    pages = {path.name for path in (finished / FIGURES / "diagnostics").iterdir()}
+    pages = {path.name for path in (finished / FIGURES / "diagnostics").glob("[!.]*")}
     assert pages == {f"{run}-split0.{kind}" for run in RUNS for kind in ("pdf", "png", "csv")}
     table = pd.read_parquet(finished / RESULTS / "tables" / "sampling_perspective.parquet")
     assert list(table.columns) == SCHEMA.names
@@ -130,8 +130,13 @@ def test_making_it_again_changes_no_byte(workspace):
 
 
 def _timed(path):
-    """Whether wall time enters a file."""
-    return path.parent.name == "diagnostics" or "rates" in path.name or path.name == "timing.json"
+    """Whether wall time enters a file; records hold the checksums of such files."""
+    return (
+        path.suffix == ".record"
+        or path.parent.name == "diagnostics"
+        or "rates" in path.name
+        or path.name == "timing.json"
+    )
 
 
 def test_check_finds_a_changed_byte_and_mending_has_it_made_again(workspace):
@@ -163,7 +168,7 @@ def test_a_damaged_trace_is_named(workspace):
     assert "checksum" in run.stdout.lower()
     log = workspace / RESULTS / "logs" / "metrics" / "sampling_perspective" / "first-seed1" / "split0.log"
     assert "TraceError" in log.read_text(encoding="utf-8")
-    assert not list((workspace / RESULTS / "tables").glob(".*"))
+    assert all(path.suffix == ".record" for path in (workspace / RESULTS / "tables").glob(".*"))
     assert all(path.read_bytes() == content for path, content in before.items() if path.exists())
 
 
