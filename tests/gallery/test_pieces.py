@@ -8,11 +8,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from bnn_atlas.files import TableError
-from bnn_atlas.gallery.pieces import FOLDER, RUN_COLUMNS, Piece, compact, kept_scale, read_piece, union, write_piece
+from bnn_atlas.gallery.pieces import (
+    FOLDER,
+    RUN_COLUMNS,
+    Piece,
+    compact,
+    kept_scale,
+    read_piece,
+    union,
+    write_piece,
+)
 from bnn_atlas.gallery.times import JOB_COLUMNS
 from tests.claims.making import row, table
 
-ABOUT = ("0012", "12e4", "a machine", "jax 1", "")
+ABOUT = ("0012", "12e4", "a machine", "jax 1", "", "xla", "256", "00e1")
 """Hashes that look like numbers, and more."""
 
 
@@ -51,6 +60,14 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
     again = written(tmp_path / "again", found)
     for file in (page / FOLDER).iterdir():
         assert (again / FOLDER / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+def test_a_page_from_before_draws_were_recorded_is_read(tmp_path: Path) -> None:
+    runs = written(tmp_path / "page", piece(tmp_path, one=0.5)) / FOLDER / "runs.csv"
+    pd.read_csv(runs, dtype=str).drop(columns=["kernel", "vector_bits", "draws"]).to_csv(runs, index=False)
+    assert read_piece(tmp_path / "page", "laptop").runs[["kernel", "vector_bits", "draws"]].to_numpy().tolist() == [
+        [""] * 3
+    ]
 
 
 def test_nothing_is_kept_where_there_is_nothing_and_of_another_scale(tmp_path: Path) -> None:

@@ -21,10 +21,13 @@ from bnn_atlas.metrics.tables.parquet import SCHEMA, read_table, write_rows
 
 FOLDER = "kept"
 """Name of the folder next to a page."""
-RUN_COLUMNS = ("run", "split", "settings", "code", "machine", "packages", "reductions")
-"""Columns of runs.csv. `settings` and `code` are hashes of what determines the draws; `packages` computed them."""
-TEXTS = ("settings", "code", "machine", "packages", "reductions")
+ADDED = ("kernel", "vector_bits", "draws")
+"""Columns of runs.csv that earlier pages do not have."""
+TEXTS = ("settings", "code", "machine", "packages", "reductions", *ADDED)
 """Columns of runs.csv that are always text: a hash may consist of digits only."""
+RUN_COLUMNS = ("run", "split", *TEXTS)
+"""Columns of runs.csv. `settings` and `code` are hashes of what determines the draws; `packages` computed them, with
+the gradients of `kernel`, on a processor with vectors of `vector_bits`; `draws` begins their SHA-256."""
 CHAINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 """Numbers of chains at which metrics by number of chains are kept, in addition to those in claims and all chains."""
 DECIMALS = 3
@@ -106,6 +109,7 @@ def read_piece(page: str | Path, scale: str) -> Piece:
         if about["scale"] != scale:
             return Piece.empty(scale)
         runs = pd.read_csv(folder / "runs.csv", keep_default_na=False, dtype=dict.fromkeys(TEXTS, str))
+        runs = runs.assign(**{name: "" for name in ADDED if name not in runs})
         jobs = pd.read_csv(folder / "jobs.csv", keep_default_na=False)
         with parquet_file(folder / "densities.parquet") as source:
             rows = source.read().cast(DENSITIES).to_pylist()

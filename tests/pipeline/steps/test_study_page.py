@@ -1,5 +1,6 @@
 """The page of a study in several sittings, from a few small tables."""
 
+import hashlib
 import json
 import shutil
 from base64 import urlsafe_b64encode
@@ -16,6 +17,7 @@ from bnn_atlas.files import TableError, save_arrays
 from bnn_atlas.metrics.tables.parquet import write_table
 from bnn_atlas.pipeline.paths import in_records
 from bnn_atlas.pipeline.steps.study_page import study_page
+from bnn_atlas.records import record_of
 from tests.claims.making import CLAIM, planned, row
 
 CHANGE = {"metric": "lppd", "relation": "changes_less_than", "bound": 0.5, "paper_value": None, "tolerance": None}
@@ -264,6 +266,16 @@ def test_results_that_are_there_with_other_settings_are_left_out(
     results.draw(0.6)
     results.record(results.plan["figures"]["curve"]["files"][0], params=["{'curve: bins': '20'}"])  # type: ignore[index]
     assert results.verdicts() == {"error": "reproduced", "compared": "not run", "number": "not run"}
+
+
+def test_the_draws_of_a_run_are_named_by_their_digest(results: Results) -> None:
+    results.make("one", 0.5)
+    record = record_of(results.trace("one"))
+    record.write_text(json.dumps({"kernel": "xla", "vector_bits": 256, "draws": "ab" * 32}))
+    results.page()
+    (row,) = pd.read_csv(results.kept / "kept/runs.csv", dtype=str).to_dict("records")
+    first = hashlib.sha256(b"ab" * 32).hexdigest()[:16]
+    assert (row["kernel"], row["vector_bits"], row["draws"]) == ("xla", "256", first)
 
 
 def test_results_of_earlier_code_count_and_are_named(results: Results, caplog: pytest.LogCaptureFixture) -> None:

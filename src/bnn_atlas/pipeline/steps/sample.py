@@ -18,6 +18,7 @@ from bnn_atlas.inference.problem import Problem, load_problem
 from bnn_atlas.methods.contract import build_method
 from bnn_atlas.posterior.compiled import kernel_name
 from bnn_atlas.provenance import collect
+from bnn_atlas.records import digest as digest_of
 from bnn_atlas.runner.segments import Block, noted, run_block
 from bnn_atlas.runner.stopping import StoppingRule
 
@@ -37,7 +38,9 @@ def sample(
     """Sample one block of chains from its warm starts into a trace store, or continue an interrupted attempt.
 
     `timing.json` and `fit.npz` are written next to the trace (`bnn_atlas.runner.segments.run_block`). With `stopping`
-    (a `StoppingConfig` in plain values) the block can end before its last draw. Returns what to record: the kernel.
+    (a `StoppingConfig` in plain values) the block can end before its last draw.
+
+    Returns what to record: the kernel, and the SHA-256 of the draws alone, without the provenance in a trace.
     """
     config: MethodConfig = TypeAdapter(MethodConfig).validate_python(method)
     stored = load_arrays(start, ("parameters", "members"), DataError, "a warm start", optional=None)
@@ -78,7 +81,7 @@ def sample(
         config.checkpoint_every,
         rule,
     )
-    return {"kernel": settings["kernel"]}
+    return {"kernel": settings["kernel"], "draws": digest_of(Path(trace) / "draws")}
 
 
 def _rule(settings: Mapping[str, Any], problem: Problem, starts: np.ndarray, chains: np.ndarray) -> StoppingRule:

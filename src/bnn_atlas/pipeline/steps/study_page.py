@@ -1,5 +1,6 @@
 """The page of a study, from the results that exist and the results that an earlier page keeps."""
 
+import hashlib
 import logging
 import tempfile
 from collections.abc import Collection, Mapping
@@ -23,6 +24,8 @@ from bnn_atlas.gallery.times import StudyJobs, jobs
 from bnn_atlas.metrics.judgement.pooled import CURVES, GridPoint, write_runs, write_summary
 from bnn_atlas.metrics.tables.parquet import concat_tables, read_table, write_rows
 from bnn_atlas.pipeline.made import Records
+from bnn_atlas.records import read as read_record
+from bnn_atlas.records import record_of
 
 log = logging.getLogger(__name__)
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "blackjax", "numpy", "scipy")
@@ -117,7 +120,8 @@ def fresh(plan: Mapping[str, Any]) -> Found:
                 old.append(run)
                 continue
             code = records.code_of(next(iter(files["traces"])))
-            rows.append((run, split, of["settings"], code, _machines(files["traces"]), _packages(), of["reductions"]))
+            about = (of["settings"], code, _machines(files["traces"]), _packages(), of["reductions"])
+            rows.append((run, split, *about, *_draws(files["traces"])))
             tables += files["tables"]
     if old:
         log.warning("%s: results of other settings than today's are left out: %s", plan["study"]["name"], _named(old))
@@ -269,6 +273,18 @@ def _tell(piece: Piece, found: Found, plan: Mapping[str, Any]) -> None:
 def _machines(traces: Collection[str]) -> str:
     found = dict.fromkeys(machine_of(Path(trace).with_name("timing.json")) for trace in traces)
     return " and ".join(machine for machine in found if machine)
+
+
+def _draws(traces: Collection[str]) -> tuple[str, str, str]:
+    """Kernel, width of vectors in bits, and the first digits of the SHA-256 of all draws, as far as recorded."""
+    made = [read_record(record_of(trace)) for trace in traces]
+
+    def listed(name: str) -> str:
+        return " and ".join(dict.fromkeys(str(one.get(name, "")) for one in made))
+
+    digests = [one.get("draws", "") for one in made]
+    whole = hashlib.sha256("".join(digests).encode()).hexdigest()[:16] if all(digests) else ""
+    return listed("kernel"), listed("vector_bits"), whole
 
 
 def _packages() -> str:
