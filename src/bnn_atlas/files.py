@@ -53,7 +53,7 @@ def atomic(path: str | Path, *, flush: bool = True) -> Iterator[Path]:
             if flush:
                 sync(target.parent, inside=False)
         finally:
-            _remove(temporary)
+            remove(temporary)
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def replaced(path: str | Path) -> Iterator[Path]:
     put_back(target)
     before, made = _before(target), _beside(target)
     with _refusals_alone(target):
-        _remove(before)
+        remove(before)
         made.mkdir(parents=True)
         try:
             yield made
@@ -80,8 +80,8 @@ def replaced(path: str | Path) -> Iterator[Path]:
             made.rename(target)
             sync(target.parent, inside=False)
         finally:
-            _remove(made)
-        _remove(before)
+            remove(made)
+        remove(before)
 
 
 def is_temporary(path: Path) -> bool:
@@ -96,7 +96,7 @@ def remove_leftovers(path: str | Path) -> None:
     inside = target.iterdir() if target.is_dir() else ()
     beside = target.parent.glob(f".{glob.escape(target.stem)}.*")
     for file in [f for f in beside if pattern.fullmatch(f.name)] + [f for f in inside if is_temporary(f)]:
-        _remove(file)
+        remove(file)
 
 
 def _beside(target: Path) -> Path:
@@ -104,7 +104,8 @@ def _beside(target: Path) -> Path:
     return target.with_name(f".{target.stem}.{uuid.uuid4().hex[:8]}{target.suffix}")
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -147,5 +147,5 @@ def _holder(path: Path) -> str:
         text = path.read_text(encoding="utf-8")
     except OSError:
         text = ""
-    named = re.search(rf"{HELD}(process \([^)]*\))", text)
-    return f"another {named[1]}" if named else "another process"
+    named = re.findall(rf"{HELD}(process \([^)]*\))", text)
+    return f"another {named[-1]}" if named else "another process"

@@ -1,7 +1,8 @@
 """The record of a result: the file `.<name>.record` next to it, which says what made it.
 
-It is also the lock of the process that makes the result: its contents are those of a finished result, unless it names
-its holder. It holds no time, host or absolute path, so that the same result has the same record.
+It is also the lock of the process that makes the result, which adds a last line with its name to what the record said
+before, and replaces the record when the result is there. A record holds no time, host or absolute path, so that the
+same result has the same record.
 """
 
 import fcntl
@@ -11,22 +12,29 @@ import logging
 import os
 import re
 import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from bnn_atlas import provenance, runtime
+from bnn_atlas.files import refusals
 
 log = logging.getLogger(__name__)
-HOLDER = "holder"
 FINGERPRINT = "fingerprint"
 """Field of results that are made again only if the hash of all that they depend on has changed (`making`)."""
+CHECKSUM = "checksum"
+"""Field with the CRC-32 of all others."""
+NEW = ".new"
+"""Ending of a record that is being written."""
 PACKAGES = ("jax", "numpy")
 VECTORS = {"avx512f": 512, "avx2": 256, "avx": 256, "sse2": 128, "asimd": 128}
 """Flag of a processor -> width of its vectors in bits, the widest first."""
+_HELD = re.compile(r"^held by process.*\n?", re.MULTILINE)
+"""The line of the holder (`locks.this_process`)."""
 _mine: "dict[tuple[Path, int], Record]" = {}
 """The records whose locks this process holds, by their path and thread."""
 os.register_at_fork(after_in_child=_mine.clear)
@@ -35,25 +43,18 @@ os.register_at_fork(after_in_child=_mine.clear)
 class Record:
     """The record of a result whose lock this process holds."""
 
-    def __init__(self, file: TextIO, before: Mapping[str, Any], waited: bool, holder: str) -> None:
-        self._file, self._holder = file, holder
+    def __init__(self, before: Mapping[str, Any], waited: bool) -> None:
         self.before = before
         """What the record said before; empty if there was none."""
         self.waited = waited
         """Whether another process held the lock first."""
-        self.content = {FINGERPRINT: before[FINGERPRINT]} if FINGERPRINT in before else {}
-        """What the record will say."""
+        self.content = dict(before)
+        """What the record will say. If the block ends with an exception, it says what it did before, without the
+        fingerprint."""
 
     def says(self, facts: Mapping[str, Any]) -> bool:
         """Whether it said these facts."""
         return all(self.before.get(name) == json.loads(json.dumps(fact)) for name, fact in facts.items())
-
-    def write(self, held: bool = True) -> None:
-        """Write the content and, while the lock is held, its holder."""
-        content = dict(sorted(self.content.items()) + [(HOLDER, self._holder)] * held)
-        self._file.truncate(0)
-        self._file.write(json.dumps(content, indent=1) + "\n" if content else "")
-        self._file.flush()
 
 
 def record_of(destination: str | Path) -> Path:
@@ -80,18 +81,35 @@ def held(destination: str | Path, while_waiting: Callable[[], None] = lambda: No
         yield _mine[key]
         return
     with lock(path, f"to make {destination}", while_waiting) as (file, waited):
-        before = _parsed(file.read())
+        text = file.read()
+        before = parsed_text(text)
         old = path.with_suffix(".lock")  # earlier versions had a fingerprint in a file of its own
         if old.is_file():
             before = before or {FINGERPRINT: old.read_text(encoding="utf-8")}
             old.unlink()
-        record = _mine[key] = Record(file, before, waited, this_process())
-        record.write()
+        record = _mine[key] = Record(before, waited)
+        with refusals(path, "The record of a result has to be written before and after the result"):
+            file.write(f"\n{this_process()}\n")
+            file.flush()
+        content: Mapping[str, Any] = {name: value for name, value in before.items() if name != FINGERPRINT}
         try:
             yield record
+            content = record.content
         finally:
             del _mine[key]
-            record.write(held=False)
+            _replace(path, content)
+
+
+def _replace(path: Path, content: Mapping[str, Any]) -> None:
+    """Replace a record whose lock is held, as a whole; whoever waits for the lock then opens the new file."""
+    new = path.with_name(f"{path.name}{NEW}")
+    with refusals(path, "Make room, or write elsewhere; what the job has made is there, but not recorded"):
+        with new.open("w", encoding="utf-8") as file:
+            if content:
+                file.write(json.dumps({**content, CHECKSUM: _checksum(content)}, indent=1, sort_keys=True) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
 
 
 @contextmanager
@@ -109,11 +127,8 @@ def making(destination: str | Path, fingerprint: str) -> Iterator[bool]:
             log.info("%s is complete already", destination)
             yield False
             return
-        record.content.pop(FINGERPRINT, None)
-        record.write()
         yield True
         record.content[FINGERPRINT] = fingerprint
-        record.write()
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -121,15 +136,20 @@ def read(path: Path) -> dict[str, Any]:
     if any(path == mine for mine, _ in _mine):  # reading the file would end the lock
         return {}
     try:
-        content = _parsed(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return {}
-    return {} if HOLDER in content else content
+    return {} if _HELD.search(text) else parsed_text(text)
+
+
+def parsed(path: Path) -> dict[str, Any]:
+    """What a record says, even while its result is made again; empty if it is damaged."""
+    return parsed_text(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def is_busy(path: Path) -> bool:
     """Whether a process that still runs holds the record at a path."""
-    if HOLDER not in path.read_text(encoding="utf-8", errors="replace"):
+    if not _HELD.search(path.read_text(encoding="utf-8", errors="replace")):
         return False
     with path.open("a") as file:
         try:
@@ -210,9 +230,17 @@ def commit_here() -> tuple[str, bool]:
     return provenance.commit(Path())
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def parsed_text(text: str) -> dict[str, Any]:
+    """What a record says; empty if it is damaged."""
     try:
-        content = json.loads(text)
+        content = json.loads(_HELD.sub("", text))
     except ValueError:
         return {}
-    return content if isinstance(content, dict) else {}
+    if not isinstance(content, dict) or content.pop(CHECKSUM, None) not in (None, _checksum(content)):
+        return {}
+    outputs = content.get("outputs", {})
+    return content if isinstance(outputs, dict) and all(isinstance(one, str) for one in outputs.values()) else {}
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}"

@@ -60,7 +60,7 @@ def run(job: Any) -> None:
         job: the object that Snakemake passes to a script as `snakemake`.
     """
     from bnn_atlas import records
-    from bnn_atlas.files import remove_leftovers
+    from bnn_atlas.files import remove, remove_leftovers
     from bnn_atlas.pipeline.params import compared, settings
     from bnn_atlas.runner.signals import obey
 
@@ -76,15 +76,21 @@ def run(job: Any) -> None:
             "settings": compared(job.params),
             "inputs": records.digests(job.input, results, recorded=True),
         }
-        if record.waited and record.says(made_from) and all(file.exists() for file in outputs):
-            log.info("%s is complete already", first)
-            record.content = dict(record.before)
-            return
+        if record.says(made_from):
+            recorded = record.before["outputs"]
+            for file in (file for file in outputs if file.exists()):
+                if records.digest(file) != recorded.get(records.name_of(file, results)):
+                    log.warning("%s is not what its record says: it is made again", file)
+                    remove(file)
+            if record.waited and all(file.exists() for file in outputs):
+                log.info("%s is complete already", first)
+                return
         for file in outputs:
             remove_leftovers(file)
         found = _work(job, settings(job.params)) or {}
         of_outputs = records.digests(outputs, results)
-        record.content |= {**made_from, "outputs": of_outputs, **records.environment(), **found}
+        fingerprint = {name: record.content[name] for name in (records.FINGERPRINT,) if name in record.content}
+        record.content = {**fingerprint, **made_from, "outputs": of_outputs, **records.environment(), **found}
 
 
 def _work(job: Any, given: dict[str, Any]) -> dict[str, Any] | None:
