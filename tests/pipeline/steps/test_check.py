@@ -9,7 +9,7 @@ import pytest
 from bnn_atlas.pipeline.steps.check import check, look_at
 from bnn_atlas.records import digests, held
 
-WHOLE = ("tables/a.csv", "run/trace.zarr/zarr.json", "figures/b.pdf", "figures/b.csv")
+WHOLE = ("tables/a.csv", "tables/b.csv", "run/trace.zarr/zarr.json", "figures/b.pdf", "figures/b.csv")
 OTHERS = {
     "damaged": {"tables/damaged.csv"},
     "missing": {"tables/missing.csv"},
@@ -17,6 +17,7 @@ OTHERS = {
     "left_over": {
         "figures/.b.0123abcd.csv",
         "figures/.old.pdf.record",
+        "figures/.gone.pdf.record",
         "figures/.gallery.0123abcd",
         "run/.trace.zarr.lock",
         "run/trace.zarr.partial",
@@ -38,10 +39,12 @@ def results(tmp_path: Path) -> Path:
             path.write_text("" if ".record" in file else file)
     for outputs in (["tables/a.csv"], ["run/trace.zarr"], ["figures/b.pdf", "figures/b.csv"]):
         record(folder, *outputs)
-    for file in ("tables/damaged.csv", "tables/missing.csv"):
-        record(folder, file)
+    (folder / "figures" / "gone.pdf").touch()
+    for outputs in (["tables/damaged.csv"], ["tables/missing.csv", "tables/b.csv"], ["figures/gone.pdf"]):
+        record(folder, *outputs)
     (folder / "tables" / "damaged.csv").write_text("tables/damaged-csv")
-    (folder / "tables" / "missing.csv").unlink()
+    for file in ("tables/missing.csv", "figures/gone.pdf"):
+        (folder / file).unlink()
     (folder / "run" / ".trace.zarr.lock").touch()
     return folder
 
@@ -72,6 +75,48 @@ def test_damage_ends_with_an_error_and_mending_removes_it(results: Path, caplog:
     gone = {results / file for file in (*OTHERS["damaged"], *OTHERS["left_over"])}
     assert {path for path in before if not path.exists()} == gone
     check(results=results, mend=False)
+
+
+@pytest.mark.parametrize("text", ['{"outputs": 3}', '{"outputs": {"tables/a.csv": 0}}', "[]", "{", "flipped"])
+def test_a_damaged_record_condemns_no_result(results: Path, text: str) -> None:
+    path = results / "tables" / ".a.csv.record"
+    path.write_text(path.read_text().replace('"outputs"', '"outputz"') if text == "flipped" else text)
+    found = look_at(results)
+    assert path in found.damaged
+    assert results / "tables" / "a.csv" in found.unrecorded
+    check(results=results, mend=True)
+    assert not path.exists()
+    assert (results / "tables" / "a.csv").exists()
+
+
+def test_nothing_outside_of_the_results_is_removed_whatever_a_record_says(results: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    outputs = dict.fromkeys((str(tmp_path / "notes.txt"), "../../notes.txt", "", ".", ".."), "0")
+    with held(results / "tables" / "own.csv") as one:
+        one.content = {"outputs": outputs}
+    check(results=results, mend=True)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert (results / "tables" / "a.csv").exists()
+
+
+def test_a_list_goes_with_the_trace_that_it_names(results: Path) -> None:
+    (results / "pool.json").write_text("[]")
+    with held(results / "pool.json") as one:
+        inputs = digests([results / "run" / "trace.zarr"], results)
+        one.content = {"rule": "pool", "inputs": inputs, "outputs": digests([results / "pool.json"], results)}
+    (results / "run" / "trace.zarr" / "zarr.json").write_text("flipped")
+    check(results=results, mend=True)
+    assert not (results / "run" / "trace.zarr").exists()
+    assert not (results / "pool.json").exists()
+
+
+def test_what_a_job_has_made_again_meanwhile_is_not_removed(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = look_at(results)
+    (results / "tables" / "damaged.csv").write_text("made again")
+    record(results, "tables/damaged.csv")
+    monkeypatch.setattr("bnn_atlas.pipeline.steps.check.look_at", lambda _: found)
+    check(results=results, mend=True)
+    assert (results / "tables" / "damaged.csv").read_text() == "made again"
 
 
 def test_nothing_next_to_a_result_that_is_being_made_counts_as_left_over(results: Path) -> None:

@@ -1,13 +1,12 @@
 """Whether all results are what their records say."""
 
 import logging
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from bnn_atlas import records
-from bnn_atlas.files import is_temporary
+from bnn_atlas.files import is_temporary, remove
 
 log = logging.getLogger(__name__)
 ASIDE = ("logs", "benchmarks", "records", "so_far", "site")
@@ -20,7 +19,8 @@ class Found(NamedTuple):
     """Paths below the results that are not as recorded; `whole` counts those that are."""
 
     whole: int
-    damaged: list[Path]
+    damaged: dict[Path, Path]
+    """Damaged file -> its record, which may be what is damaged."""
     missing: list[Path]
     unrecorded: list[Path]
     left_over: list[Path]
@@ -28,8 +28,8 @@ class Found(NamedTuple):
     def text(self, results: Path, mend: bool) -> str:
         """A line for each kind, with its first paths."""
         kinds = {
-            "damaged": self.damaged,
-            "missing, though recorded": self.missing,
+            "damaged": [*self.damaged],
+            "missing, though recorded (made when something needs it)": self.missing,
             "without a record (made by an earlier version, or not by this pipeline)": self.unrecorded,
             "left over by jobs that were killed": self.left_over,
         }
@@ -52,8 +52,12 @@ def check(*, results: str | Path, mend: bool) -> None:
     """
     found = look_at(Path(results))
     if mend:
-        for path in [*found.damaged, *found.left_over]:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for path, record in found.damaged.items():
+            _remove_damaged(path, record, Path(results))
+        _remove_lists_of(found.damaged, Path(results))
+        for path in found.left_over:
+            if path.exists() and not any(map(records.is_busy, path.parent.glob(".*.record"))):
+                remove(path)
     text = found.text(Path(results), mend)
     if found.damaged and not mend:
         log.error("%s", text)
@@ -61,20 +65,50 @@ def check(*, results: str | Path, mend: bool) -> None:
     print(text)
 
 
+def _remove_damaged(path: Path, record: Path, results: Path) -> None:
+    """Remove a result or its record if it is still damaged when no job makes it."""
+    from bnn_atlas.locks import lock  # imports JAX, which reading does not need
+
+    with lock(record, f"to look at {path} again") as (file, _):
+        outputs = records.parsed_text(file.read()).get("outputs", {})
+        if path == record and not outputs:
+            path.unlink()
+        elif path.exists() and records.digest(path) != outputs.get(records.name_of(path, results)):
+            remove(path)
+
+
+def _remove_lists_of(damaged: Iterable[Path], results: Path) -> None:
+    """Remove the lists of traces that have lost one: what needs the list then makes the trace again."""
+    gone = {records.name_of(path, results) for path in damaged if path.suffix == ".zarr" and not path.exists()}
+    for record in sorted(results.rglob(".*.record")) if gone else ():
+        content = records.read(record)
+        if content.get("rule") == "pool" and gone & {*content["inputs"]}:
+            for name in content["outputs"]:
+                remove(results / name)
+
+
 def look_at(results: Path) -> Found:
     """Compare all files with their records; files of a job that is running count neither way."""
-    found = Found(0, [], [], [], [])
-    known, busy, whole = set(), set(), 0
+    found = Found(0, {}, [], [], [])
+    known: set[Path] = set()
+    busy, whole = set(), 0
     for record in sorted(results.rglob(".*.record")):
         if records.is_busy(record):
             busy.add(record.parent)
-        for name, digest in records.read(record).get("outputs", {}).items():
-            path = results / name
-            known.add(path)
+        elif record.stat().st_size and not records.parsed(record):
+            found.damaged[record] = record
+        outputs = {results / name: digest for name, digest in records.read(record).get("outputs", {}).items()}
+        # Files elsewhere are not to be removed, whatever a record says.
+        outputs = {path: digest for path, digest in outputs.items() if results.resolve() in path.resolve().parents}
+        known.update(outputs)
+        if outputs and not any(path.exists() for path in outputs):
+            found.left_over.append(record)
+            continue
+        for path, digest in outputs.items():
             if not path.exists():
                 found.missing.append(path)
             elif records.digest(path) != digest:
-                found.damaged.append(path)
+                found.damaged[path] = record
             else:
                 whole += 1
     for path in _files(results, known):
