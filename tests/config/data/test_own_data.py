@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
+from bnn_atlas.config.data.own_table import remarks
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.data.download import download
 from bnn_atlas.data.errors import ChecksumError, DownloadError
@@ -87,6 +88,11 @@ def test_local_files_of_other_formats_need_no_checksum(tmp_path: Path) -> None:
 
 
 NUMBERS = {"text": []}
+BINARIES = {
+    b"PK\x03\x04": "a workbook (.xlsx, .ods) or a zip archive, not text", b"BZh9": "a bzip2 archive",
+    b"\xfd7zXZ\0": "an xz archive", b"PAR1": "a Parquet file",
+}  # fmt: skip
+REFUNDS = "".join(f"{i},({i / 10})\n" if i % 3 else f"{i},{i}\n" for i in range(1, 40)) + "1,2\n" * 20
 CLASSES = {"text": ["soil"], "target": "kind", "task": "classification"}
 MANY = {"columns": ["a", "y"], **NUMBERS}
 
@@ -101,7 +107,20 @@ MANY = {"columns": ["a", "y"], **NUMBERS}
         (CSV, {"drop": ["b"]}, ["mine.drop: data/mine.csv: no column 'b'", "`drop: []`"]),
         (CSV, {"drop": ["y"]}, ["the target 'y' is also listed under `drop`"]),
         (CSV, {"sha256": "0"}, ["mine: ", "unknown key 'sha256'"]),
-        (CSV, {"encoding": "utf-99"}, ["mine: encoding = 'utf-99'", "no such encoding"]),
+        *((CSV, {"encoding": name}, [f"encoding = '{name}'", "no such enc"]) for name in ("utf-99", "base64", "rot13")),
+        *((start + CSV.encode(), NUMBERS, ["cannot be read: it is", what]) for start, what in BINARIES.items()),
+        ("a,y\n1,2\n3\0,4\n", NUMBERS, ["line 3 has a NUL byte", "save it as CSV"]),
+        (f"a,y\n{REFUNDS}", NUMBERS, ["line 2, column 'y': '(0.1)' is not a finite number", "as numbers in the file"]),
+        ("a,y\n1,2\n2,3\n3,<1\n", NUMBERS, ["'<1' is not a finite number", "not left out because of its target"]),
+        *(
+            ("a,y\n" + "".join(f"{i},{word.format(i, i % 4)}\n" for i in range(20)), NUMBERS | {"task": task}, [why])
+            for word, task, why in (
+                ("{0}.5%", "regression", "numbers with '%': write the numbers alone in the file"),
+                ("1{1} # ok", "regression", "numbers with '# ok'"),
+                ("2020-01-{0}", "regression", "20 different words in 20 rows are no classes"),
+                ("2020-01-{0}", "classification", "20 different words in 20 rows are no classes"),
+            )
+        ),
         (CSV, {"name": "mine.xlsx"}, ["mine.xlsx", "save it as CSV"]),
         ("a,y\n1,2,3\n4,5\n", NUMBERS, ["line 2: 3 cells in a table of 2 columns", "take it out"]),
         ("a,y\n", NUMBERS, ["has no rows below the names"]),
@@ -161,6 +180,11 @@ LABELS = "a,kind\n" + "".join(f"{i},{'elm' if i % 2 else 'ash'}\n" for i in rang
         ("ä,y\n1,2\n2,NA\n3,45\n".encode("cp1252"), {}, 2, ['`encoding: "cp1252"`', "line 3, column 'y'"]),
         (CSV, {"drop": ["width", "Colours"]}, 2, ["no column 'width'", '`drop: ["colour"]`', "line 5, column 'y'"]),
         (CSV, {"target": "Y", "drop": ["color"]}, 2, ['`target: "y"`', '`drop: ["colour"]`']),
+        ("a;b;y\n1.125;0,966;1,121\n2.250;0,500;2,250\n", {}, 2, ['`decimal: ","` and `thousands: "."`']),
+        ("a,site,y\n1,1_0,2\n2,1_1,3\n", {}, 2, ["column 'site': '1_0' is not a finite number", '`text: ["site"]`']),
+        ("Report, spring, 2020\na,b,y\n1,2,3\n4,5,6\n", {}, 2, ["with 'y', is line 2; give `skip: 1`"]),
+        ("Report, 1, 2\na;b;y\n1,5;2,5;3,5\n4,5;5;6,5\n", {}, 2, ["with 'y', is line 2", '`separator: ";"` and `skip']),
+        ("a,y\n1,2\n3,4\n".encode("utf-16-le"), {}, 2, ['`encoding: "utf-16-le"`']),
     ],
 )  # fmt: skip
 def test_all_problems_are_said_at_once_and_each_advice_works(
@@ -194,6 +218,7 @@ def test_all_problems_are_said_at_once_and_each_advice_works(
         (gzip.compress(b"a,y\n1,2\n2,3\n", mtime=0), {"name": "mine.csv.gz"}, [[1], [2]], [2, 3]),
         ("ä,y\n1,2\n2,3\n".encode("cp1252"), {"encoding": "cp1252"}, [[1], [2]], [2, 3]),
         ("a,y\n1,2\n% end\n2,3\n", {"comment": "%"}, [[1], [2]], [2, 3]),
+        ("a,y\n\u22121,\u22122.5\n2,3\n", {}, [[-1], [2]], [-2.5, 3]),
     ],
 )  # fmt: skip
 def test_the_registry_and_the_job_read_the_same(
@@ -223,6 +248,48 @@ def test_a_workbook_with_title_and_units(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     data = prepare("mine", mine, ["data/mine.xlsx"])
     assert (data.x.tolist(), data.y.tolist()) == ([[2.5, 1, 0], [3.5, 0, 1], [1.5, 1, 0]], [3, 4, 5])
+
+
+def test_text_in_a_workbook_may_hold_numbers_of_any_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = openpyxl.Workbook()
+    assert book.active is not None
+    book.active.append(["Read the other sheet"])
+    sheet = book.create_sheet("Data")
+    for row in [["Spring", "of 2020", "!"], ["a", "b", "y"], [0.5, "1.000,25", 2.25], [1.5, "0,75", 3]]:
+        sheet.append(row)
+    (tmp_path / "data").mkdir()
+    book.save(tmp_path / "data" / "mine.xlsx")
+    content = (tmp_path / "data" / "mine.xlsx").read_bytes()
+    given: dict[str, Any] = {"name": "mine.xlsx", "text": [], "missing": None}
+    with refused("is row 2 of sheet 'Data'", "row 3, column 'b': '1.000,25'") as error:
+        entry(tmp_path, content, **given)
+    keys = {key: json.loads(value) for key, value in re.findall(r"`(\w+): ([^`]+)`", str(error.value))}
+    assert keys == {"sheet": "Data", "skip": 1, "decimal": ",", "thousands": "."}
+    mine = entry(tmp_path, content, **given | keys)
+    monkeypatch.chdir(tmp_path)
+    data = prepare("mine", mine, ["data/mine.xlsx"])
+    assert (data.x.tolist(), data.y.tolist()) == ([[0.5, 1000.25], [1.5, 0.75]], [2.25, 3])
+
+
+@pytest.mark.parametrize(
+    ("labels", "alike"),
+    [
+        (["1", "1.0", "0"], "'1', '1.0' count as different classes"),
+        (["very  good", "very good", "bad"], "'very  good', 'very good' count as different classes"),
+        (["T", "TRUE", "F"], "'T', 'TRUE' count as different classes"),
+        (["no", "N", "yes"], "'N', 'no' count as different classes"),
+        (["1", "10", "2"], ""),
+    ],
+)
+def test_labels_that_are_most_likely_the_same_are_named(labels: list[str], alike: str) -> None:
+    said = [remark for remark in remarks({"y": labels * 20}, "y", 60, 0) if "different classes" in remark]
+    assert [remark for remark in said if alike in remark] == said
+    assert bool(said) == bool(alike)
+
+
+def test_words_that_often_mean_no_value_are_named() -> None:
+    (said,) = remarks({"colour": ["red", "NA", "blue", "NULL"] * 20}, "y", 80, 0)
+    assert "column 'colour': taken as words: 'NA', 'NULL'" in said
 
 
 def test_what_is_odd_is_said_in_the_log_of_prepare(

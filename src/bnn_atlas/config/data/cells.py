@@ -10,6 +10,7 @@ import io
 import math
 import re
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -22,6 +23,23 @@ Row = tuple[int, Sequence[str]]
 GZIP = b"\x1f\x8b"
 BLANKS = "\u00a0\u202f"
 """What programs print between thousands instead of a blank."""
+MINUS = "\u2212"
+"""What programs print before negative numbers instead of a hyphen."""
+BINARY = {
+    b"PK\x03\x04": "a workbook (.xlsx, .ods) or a zip archive",
+    b"\xd0\xcf\x11\xe0": "an old workbook (.xls)",
+    b"BZh": "a bzip2 archive",
+    b"\xfd7zXZ": "an xz archive",
+    b"7z\xbc\xaf": "a 7-zip archive",
+    b"\x28\xb5\x2f\xfd": "a zstd archive",
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "a Feather file",
+    b"\x89HDF": "an HDF5 file",
+    b"\x93NUMPY": "a NumPy array",
+    b"SQLite format 3": "an SQLite database",
+    b"%PDF": "a PDF",
+}
+"""First bytes of files that are no text -> what such a file is."""
 
 
 def _texts(value: Any) -> Any:
@@ -33,8 +51,8 @@ def _texts(value: Any) -> Any:
 
 def _known(encoding: str) -> str:
     try:
-        codecs.lookup(encoding)
-    except LookupError:
+        " ".encode(encoding)  # refuses base64 and the like, too
+    except (LookupError, ValueError):
         raise ValueError("no such encoding; the usual ones are utf-8, utf-16, cp1252 and latin-1") from None
     return encoding
 
@@ -44,14 +62,19 @@ Character = Annotated[str, StringConstraints(min_length=1, max_length=1)]
 Skip = Annotated[CountOrNone | tuple[CountOrNone, CountOrNone], Field(exclude_if=lambda value: value == 0)]
 
 
-class Written(Model):
-    """How a text file is written."""
+class Numbers(Model):
+    """How numbers are written as text."""
 
     decimal: Annotated[Literal[".", ","], Field(exclude_if=lambda value: value == ".")] = "."
     """What stands before the decimals of a number."""
     thousands: Annotated[Character | None, Field(exclude_if=lambda value: value is None)] = None
     """What stands between groups of three digits, such as the comma of 2,074.14; a blank also means a narrow or
     no-break one."""
+
+
+class Written(Numbers):
+    """How a text file is written."""
+
     encoding: Annotated[str, AfterValidator(_known), Field(exclude_if=lambda value: value == "utf-8")] = "utf-8"
     """How letters are stored: utf-8 (with or without a mark at the start), utf-16, cp1252 (Windows), latin-1, ..."""
     skip: Skip = 0
@@ -76,8 +99,18 @@ def content(path: Path) -> bytes:
 
 
 def file_text(path: Path, encoding: str) -> str:
-    """The text of a file, which may be gzipped; UnicodeError if it is in another encoding."""
-    return content(path).decode("utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding)
+    """The text of a file, which may be gzipped.
+
+    Raises UnicodeError if it is in another encoding, and ValueError if it is no text.
+    """
+    found = content(path)
+    if kind := next((kind for start, kind in BINARY.items() if found.startswith(start)), None):
+        raise ValueError(f"it is {kind}, not text")
+    text = found.decode("utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding)
+    if "\0" in text:
+        before = text[: text.index("\0")]
+        raise UnicodeError(f"line {before.count(chr(10)) + 1} has a NUL byte, which is no text")
+    return text
 
 
 def text_rows(text: str, separator: str, comment: str | None, skip: int) -> list[Row]:
@@ -101,11 +134,19 @@ def text_rows(text: str, separator: str, comment: str | None, skip: int) -> list
     return rows
 
 
-def workbook_rows(path: Path, kind: Literal["xls", "xlsx"], sheet: str | None, skip: int) -> list[Row]:
-    """Rows of a sheet that are not empty, from row `skip` + 1 on, without columns that are empty throughout.
+class Real(str):
+    """A number in a workbook, which is read as it is, however numbers are written in the cells with text."""
 
-    Raises ValueError for a file that is no workbook of this kind, and for a sheet that it does not have.
-    """
+    __slots__ = ()
+
+
+def _cell(value: Any) -> str:
+    real = isinstance(value, int | float) and not isinstance(value, bool)
+    return Real(value) if real else str(value).strip()
+
+
+def workbook(path: Path, kind: Literal["xls", "xlsx"]) -> dict[str, Any]:
+    """Name of each sheet -> its cells as a data frame; ValueError for a file that is no workbook of this kind."""
     import warnings
 
     import pandas as pd  # takes long to import
@@ -114,15 +155,27 @@ def workbook_rows(path: Path, kind: Literal["xls", "xlsx"], sheet: str | None, s
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The xlrd engine is deprecated")  # no other engine in the lock reads xls
-            sheets = pd.read_excel(path, sheet_name=None, header=None, dtype=object, na_filter=False, engine=engine)
+            return pd.read_excel(path, sheet_name=None, header=None, dtype=object, na_filter=False, engine=engine)
     except Exception as error:  # both engines raise errors of many kinds for a damaged file
         raise ValueError(f"not readable as {kind}: {type(error).__name__} {error}".rstrip()) from error
+
+
+def sheet_rows(sheet: Any, skip: int = 0) -> list[Row]:
+    """Rows of a sheet that are not empty, from row `skip` + 1 on, without columns that are empty throughout."""
+    rows = [list(map(_cell, row)) for row in sheet.iloc[skip:].to_numpy(dtype=object).tolist()]
+    filled = [any(column) for column in zip(*rows, strict=True)]
+    return [(place, list(compress(row, filled))) for place, row in enumerate(rows, start=skip + 1) if any(row)]
+
+
+def workbook_rows(path: Path, kind: Literal["xls", "xlsx"], sheet: str | None, skip: int) -> list[Row]:
+    """The same for a sheet of a file.
+
+    Raises ValueError for a file that is no workbook of this kind, and for a sheet that it does not have.
+    """
+    sheets = workbook(path, kind)
     if sheet is not None and sheet not in sheets:
         raise ValueError(f"no sheet '{sheet}'; it has {', '.join(sheets)}")
-    cells = sheets[sheet or next(iter(sheets))].iloc[skip:].map(lambda cell: str(cell).strip())
-    filled = cells != ""
-    kept = cells.loc[filled.any(axis=1), filled.any(axis=0)]
-    return [(int(place) + 1, row) for place, row in zip(kept.index, kept.to_numpy().tolist(), strict=True)]
+    return sheet_rows(sheets[sheet or next(iter(sheets))], skip)
 
 
 def fitted(cells: Sequence[str], width: int) -> Sequence[str]:
@@ -146,12 +199,17 @@ def with_index(header: Sequence[str], rows: Sequence[Row]) -> list[str]:
 
 def number(cell: str, decimal: str = ".", thousands: str | None = None) -> float | None:
     """The finite number in a cell; None if there is none, or if digits are not in groups of three."""
+    if "_" in cell:  # float takes 1_0 for 10
+        return None
+    if isinstance(cell, Real):
+        decimal, thousands = ".", None
+    cell = cell.replace(MINUS, "-")
     if thousands is not None:
         if thousands == " ":
             cell = re.sub(f"[{BLANKS}]", " ", cell)
         if thousands in cell:
             mark, point = re.escape(thousands), re.escape(decimal)
-            if not re.fullmatch(rf"[-+]?\d{{1,3}}({mark}\d{{3}})+({point}\d*)?([eE][-+]?\d+)?", cell):
+            if not re.fullmatch(rf"[-+]?[1-9]\d{{0,2}}({mark}\d{{3}})+({point}\d*)?([eE][-+]?\d+)?", cell):
                 return None
             cell = cell.replace(thousands, "")
     if decimal == ",":
@@ -222,7 +280,7 @@ def parse(
         ]
         chosen = [found[name][i] for i in kept]
         if name in text:
-            all_words[name] = chosen
+            all_words[name] = list(map(str, chosen))
         else:
             numbers[name] = chosen
     return Parsed(numbers, all_words, len(rows) - len(kept), faults)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, RootModel, StringConstraints, model_validator
 
-from bnn_atlas.config.data.cells import Missing, Skip, Written
+from bnn_atlas.config.data.cells import Missing, Numbers, Skip, Written
 from bnn_atlas.config.data.own_data import OwnTable, with_own_data
 from bnn_atlas.config.data.synthetic import BNNHMCGenerator, GeneratorConfig, NetworkGenerator, SinusoidsGenerator
 from bnn_atlas.config.language.base import (
@@ -110,7 +110,7 @@ class CsvReader(Written, TableReader):
             yield f"strip_end names {', '.join(unsuitable)}; allowed are the text columns {', '.join(self.text)}"
 
 
-class WorkbookReader(TableReader):
+class WorkbookReader(Numbers, TableReader):
     """One sheet of an Excel workbook; a row of column names is above the data; empty rows and columns are ignored."""
 
     format: Literal["xls", "xlsx"]

@@ -67,13 +67,11 @@ def _reader(own: OwnTable, seen: Seen) -> dict[str, Any]:
     names: bool | list[str] = list(seen.header) if seen.header != seen.columns else own.columns is None
     drop = [column for column in seen.columns if column not in seen.used]
     read: dict[str, Any] = {"columns": list(seen.columns), "drop": drop, "text": sorted(set(own.words))}
-    read |= {"missing": own.missing, "skip": own.skip}
+    read |= {key: getattr(own, key) for key in ("missing", "skip", "decimal", "thousands")}
     if own.workbook:
         return read | {"format": own.workbook, "sheet": own.sheet, "header": names if isinstance(names, list) else None}
-    keys = ("decimal", "thousands", "encoding", "comment")
-    return (
-        read | {"format": "csv", "separator": own.between, "header": names} | {key: getattr(own, key) for key in keys}
-    )
+    read |= {"format": "csv", "separator": own.between, "header": names}
+    return read | {"encoding": own.encoding, "comment": own.comment}
 
 
 def located(path: str, where: str, root: Path) -> Path:

@@ -3,6 +3,7 @@
 import codecs
 import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -16,6 +17,7 @@ from bnn_atlas.config.data.cells import (
     Character,
     Missing,
     Parsed,
+    Real,
     Row,
     Written,
     content,
@@ -24,10 +26,12 @@ from bnn_atlas.config.data.cells import (
     missing_words,
     number,
     parse,
+    sheet_rows,
     skipped,
     text_rows,
     told,
     with_index,
+    workbook,
     workbook_rows,
 )
 
@@ -41,10 +45,18 @@ ABSENT = ("", "-", "--", ".", "?", "#n/a", "#na", "#value!", "<na>", "n/a", "na"
 """What cells without a value often hold, in lower case."""
 NO_LABELS = ("", "#n/a", "#na", "<na>", "n/a", "na", "nan", "null", "?")
 """Words that are refused as classes, in lower case."""
+SHORT = {"true": "t", "false": "f", "yes": "y", "no": "n"}
+"""Labels that are also written as one letter."""
+UNIT = re.compile(r"([^\w\s]?) ?[-+]?\d[\d.,]* ?(\D*)")
+"""A number with what is before and after it, such as 12.5 kg."""
+MANY = 10
+"""Different words that a column of numbers may have, and entries of a list that are printed."""
 SAMPLE = 200
 """Rows from which the layout of a file is guessed."""
 FEW = 50
 """Below this number of rows, a table gets a warning."""
+NEXT = 10
+"""Rows in which the row of names is looked for."""
 
 
 class OwnTable(Written):
@@ -121,6 +133,8 @@ class Seen(NamedTuple):
     used: tuple[str, ...]
     """Columns that are used, the target included."""
     parsed: Parsed
+    form: str
+    """Another way in which all numbers could be read, as a sentence; '' if there is none."""
 
 
 class Survey(NamedTuple):
@@ -137,26 +151,40 @@ class Survey(NamedTuple):
 def survey(path: Path, own: OwnTable) -> Survey:
     """Look at a table until nothing more is found, each time with the keys that mend what was found before."""
     problems: list[Problem] = []
+    tried: list[OwnTable] = []
     while True:
         found, seen = _look(path, own)
         problems += [problem for problem in found if problem not in problems]
         changes = {key: value for problem in found for key, value in problem.changes.items()}
         changed = own.model_copy(update=changes)
-        if changed == own:
+        tried.append(own)
+        if changed in tried:
             break
         own = changed
     whole = [problem._replace(changes={key: getattr(own, key) for key in problem.changes}) for problem in problems]
     return Survey(whole, own, None if found else seen)
 
 
-def sentence(problem: Problem) -> str:
-    """A problem as one line that says what to put into the entry."""
-    return f"{problem.text}; give {keys_text(problem.changes)}" if problem.changes else problem.text
+def sentence(problem: Problem, most: int | None = None) -> str:
+    """A problem as one line that says what to put into the entry, with at most so many entries of a list."""
+    return f"{problem.text}; give {keys_text(problem.changes, most)}" if problem.changes else problem.text
 
 
-def keys_text(keys: Mapping[str, Any]) -> str:
-    """Keys with their values, as an entry of config/datasets.yaml has them."""
-    return " and ".join(f"`{key}: {json.dumps(value, ensure_ascii=False)}`" for key, value in keys.items())
+def keys_text(keys: Mapping[str, Any], most: int | None = None) -> str:
+    """Keys with their values, as an entry of config/datasets.yaml has them, with at most so many entries of a list."""
+    return " and ".join(f"`{key}: {_value_text(value, most)}`" for key, value in keys.items())
+
+
+def _value_text(value: Any, most: int | None) -> str:
+    left = len(value) - most if most and isinstance(value, list | tuple) else 0
+    if left <= 0:
+        return json.dumps(value, ensure_ascii=False)
+    return f"{json.dumps(value[:most], ensure_ascii=False)[:-1]}, ... and {left} more]"
+
+
+def plural(count: int, noun: str) -> str:
+    """A number of things."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _look(path: Path, own: OwnTable) -> tuple[list[Problem], Seen | None]:
@@ -164,18 +192,20 @@ def _look(path: Path, own: OwnTable) -> tuple[list[Problem], Seen | None]:
     place = "row" if own.workbook else "line"
     try:
         rows = _read(path, own)
-    except UnicodeError:
-        other = _encoding(path, own)
-        return [Problem(f"cannot be read as text in {own.encoding}", {"encoding": other} if other else {})], None
+    except UnicodeError as error:
+        text = f"cannot be read as text in {own.encoding}"
+        if encoding := _encoding(path, own):
+            return [Problem(text, {"encoding": encoding})], None
+        return [Problem(f"{text}: {error}; save it as CSV in UTF-8")], None
     except (ValueError, csv.Error, EOFError, OSError) as error:
         return [Problem(f"cannot be read: {error}; save it as CSV in UTF-8")], None
     if isinstance(rows, Problem):
         return [rows], None
     if not rows:
-        return [Problem("the file is empty")], None
+        return [_elsewhere(path, own, place) or Problem("the file is empty")], None
     if problem := _wrong_names(rows[0][1], own):
         return [problem], None
-    header = tuple(with_index(rows[0][1], rows[1:])) if own.columns is None else own.columns
+    header = tuple(map(str, with_index(rows[0][1], rows[1:]))) if own.columns is None else own.columns
     columns = tuple(name or f"column_{i}" for i, name in enumerate(header, start=1))
     used = tuple(name for name, given in zip(columns, header, strict=True) if given and name not in own.drop)
     if repeated := [name for name, count in Counter(columns).items() if count > 1]:
@@ -183,7 +213,9 @@ def _look(path: Path, own: OwnTable) -> tuple[list[Problem], Seen | None]:
         return [Problem(text, key="columns" if own.columns else "")], None
     problems = list(_unknown_names(columns, own))
     if own.target not in columns:
-        return problems, None
+        near = own.target.casefold() in map(str.casefold, columns)
+        names = None if near else _elsewhere(path, own, place)
+        return [names] if names else problems, None
     if own.target in used and len(used) == 1:
         problems.append(Problem("the file has no input columns besides the target and those under `drop`"))
     body = [(line, fitted(cells, len(columns))) for line, cells in rows[own.columns is None :]]
@@ -194,12 +226,13 @@ def _look(path: Path, own: OwnTable) -> tuple[list[Problem], Seen | None]:
     if problem := _units(body, columns, numeric, own, place):
         return [*problems, problem], None
     parsed = parse(body, columns, used, own.words, own.missing, own.decimal, own.thousands)
-    if parsed.faults and not own.workbook and (problem := _form(body, columns, numeric, own, place)):
+    if parsed.faults and (problem := _form(body, columns, numeric, own, place)):
         return [*problems, problem], None
     problems += _cells(body, columns, used, parsed, own, place)
     if not problems:
         problems += _degenerate(parsed, used, own)
-    return problems, Seen(header, columns, used, parsed)
+    form = "" if problems else _other_form(body, columns, numeric, own)
+    return problems, Seen(header, columns, used, parsed, form)
 
 
 def _read(path: Path, own: OwnTable) -> list[Row] | Problem:
@@ -238,13 +271,48 @@ def _skip(own: OwnTable, before: int) -> dict[str, Any]:
     return {"skip": (before, after) if after else before}
 
 
+def _elsewhere(path: Path, own: OwnTable, place: str) -> Problem | None:
+    """The row of names, if it is below the first row, between other separators or on another sheet."""
+    if own.columns is not None:
+        return None
+    now: str | None
+    tables: list[tuple[str, list[Row]]] = []
+    if own.workbook:
+        sheets = workbook(path, own.workbook)
+        key, now = "sheet", own.sheet or next(iter(sheets))
+        tables = [(name, sheet_rows(sheet)) for name, sheet in sheets.items()]
+    else:
+        key, now = "separator", own.between
+        lines = file_text(path, own.encoding).splitlines(keepends=True)[:SAMPLE]
+        for separator in dict.fromkeys(filter(None, (own.between, *SEPARATORS))):
+            try:
+                tables.append((separator, text_rows("".join(lines), separator, own.comment, 0)))
+            except csv.Error:
+                continue
+    for value, rows in tables:
+        width = Counter(len(cells) for _, cells in rows[:SAMPLE]).most_common(1)[0][0] if rows else 0
+        for line, cells in rows[:NEXT]:
+            named = own.target.casefold() in map(str.casefold, cells)
+            if named and width - 1 <= len(cells) and len(cells) > 1 and _names_of(cells, width):
+                changes: dict[str, Any] = {} if value == now else {key: value}
+                if line - 1 != skipped(own.skip)[0]:
+                    changes |= _skip(own, line - 1)
+                on = f" of sheet '{value}'" if key in changes and own.workbook else ""
+                return Problem(f"the row of names, with '{own.target}', is {place} {line}{on}", changes)
+    return None
+
+
 def _encoding(path: Path, own: OwnTable) -> str | None:
     """The encoding that a file most likely has."""
     found = content(path)
-    wide = found.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    for encoding in (*(("utf-16",) if wide else ("utf-8", "cp1252")), "latin-1"):
+    encodings = ["utf-8", "cp1252", "latin-1"]
+    if found.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encodings = ["utf-16"]
+    elif 3 * found.count(0) > len(found):
+        encodings = ["utf-16-le" if found[1] == 0 else "utf-16-be"]
+    for encoding in encodings:
         try:
-            found.decode(encoding)
+            file_text(path, encoding)
         except UnicodeError:
             continue
         if encoding != own.encoding:
@@ -303,7 +371,7 @@ def _ragged(rows: Sequence[Row], width: int, place: str) -> Iterator[Problem]:
     """Rows with another number of cells than there are columns."""
     wrong = [(line, cells) for line, cells in rows if len(cells) != width]
     for line, cells in wrong[:5]:
-        what = f"{len(cells)} cells in a table of {width} columns"
+        what = f"{plural(len(cells), 'cell')} in a table of {width} columns"
         yield Problem(f"{place} {line}: {what}; correct that line of the file, or take it out")
     if len(wrong) > 5:
         yield Problem(f"{len(wrong) - 5} more such lines, the last one is {place} {wrong[-1][0]}")
@@ -350,6 +418,25 @@ def _form(
     return Problem(f"{cell} is not a finite number as numbers are written with {_points(*now)}", changes)
 
 
+def _other_form(rows: Sequence[Row], columns: Sequence[str], numeric: Sequence[str], own: OwnTable) -> str:
+    """What else numbers such as 1,125 can be, if all numbers can be read in both ways."""
+    now = (own.decimal, own.thousands)
+    places = [columns.index(name) for name in numeric]
+    cells = [cells[i] for _, cells in rows for i in places if not isinstance(cells[i], Real)]
+    for mark in [mark for mark in ".," if mark in now]:
+        decimal, thousands = other = ("," if mark == "." else ".", mark) if mark == own.decimal else (mark, None)
+        grouped = re.compile(rf"[-+]?[1-9]\d{{0,2}}(\{mark}\d{{3}})+")
+        marked = [cell for cell in cells if mark in cell]
+        if not marked or not all(grouped.fullmatch(cell) or number(cell, *now) is None for cell in marked):
+            continue
+        if all(number(cell, *other) is not None or number(cell, *now) is None for cell in cells):
+            cell = next(filter(grouped.fullmatch, marked), "")
+            is_now, is_other = (f"{number(cell, *form) or 0:.15g}" for form in (now, other))
+            keys = keys_text({"decimal": decimal, "thousands": thousands})
+            return f"'{cell}' is read as {is_now}; if it is {is_other}, change the entry to {keys}"
+    return ""
+
+
 def _points(decimal: str, thousands: str | None) -> str:
     return f"decimal {'points' if decimal == '.' else 'commas'}" + (
         f" and {thousands!r} in thousands" if thousands else ""
@@ -384,11 +471,12 @@ def _cells(
         )
         filled = [cell for cell in cells if cell.lower() not in ABSENT]
         unknown = [cell for cell in odd if cell.lower() not in ABSENT]
-        if 2 * len(unknown) > len(filled):
-            keys[name] = (
-                "task" if name == own.target else "drop" if len(set(filled)) > max(10, len(cells) / 2) else "text"
-            )
-        elif name != own.target and (2 * len(odd) > len(cells) or len(set(unknown)) > 10):
+        if name == own.target and (why := _no_target(filled, unknown)):
+            keys[name] = ""
+            lines[name] += f"; {why}"
+        elif 2 * len(unknown) > len(filled):
+            keys[name] = "task" if name == own.target else "drop" if _all_different(filled) else "text"
+        elif name != own.target and (2 * len(odd) > len(cells) or len(set(unknown)) > MANY):
             keys[name] = "drop"
         else:
             keys[name] = "missing"
@@ -408,7 +496,38 @@ def _cells(
             keys[worst] = "drop"
     values = {"missing": tuple(absent), "drop": tuple(drop), "text": tuple(text), "task": "classification"}
     for name, line in lines.items():
-        yield Problem(line, {keys[name]: values[keys[name]]})
+        yield Problem(line, {keys[name]: values[keys[name]]} if keys[name] else {})
+
+
+def _all_different(cells: Sequence[str]) -> bool:
+    return len(set(cells)) > max(MANY, len(cells) / 2)
+
+
+def _no_classes(cells: Sequence[str]) -> str:
+    """Why cells cannot be classes; '' if they can."""
+    if not _all_different(cells):
+        return ""
+    return (
+        f"{len(set(cells))} different words in {len(cells)} rows are no classes. Numbers need `task: regression` and "
+        "cells without units and remarks; otherwise give another target"
+    )
+
+
+def _no_target(filled: Sequence[str], unknown: Sequence[str]) -> str:
+    """Why no key mends a target, of whose filled cells `unknown` are no numbers; '' if one does."""
+    if 2 * len(unknown) <= len(filled):
+        if len(set(unknown)) <= MANY and not any(re.search(r"\d", cell) for cell in unknown):
+            return ""
+        return "a row is not left out because of its target: write these cells as numbers in the file"
+    words = set(filled)
+    units = Counter("".join(found.groups()) for word in words if (found := UNIT.fullmatch(word)))
+    unit, count = max(units.items(), key=lambda item: item[1], default=("", 0))
+    if unit and count > max(2, len(words) / 2):
+        return (
+            f"these are numbers with '{unit}': write the numbers alone in the file. If they are classes, give `task: "
+            "classification` (`--task classification`)"
+        )
+    return _no_classes(filled)
 
 
 def _degenerate(parsed: Parsed, used: Sequence[str], own: OwnTable) -> Iterator[Problem]:
@@ -427,6 +546,8 @@ def _degenerate(parsed: Parsed, used: Sequence[str], own: OwnTable) -> Iterator[
         yield Problem(
             f"nothing can be predicted from inputs that are the same in all rows, and these are: {', '.join(inputs)}"
         )
+    if own.task == "classification" and (why := _no_classes(parsed.words[own.target])):
+        yield Problem(f"column '{own.target}': {why}")
     if len(set(found[own.target])) == 1:
         what = "class" if own.task == "classification" else "value"
         value = found[own.target][0]
@@ -441,15 +562,29 @@ def remarks(words: Mapping[str, Sequence[str]], target: str, rows: int, left_out
     counted = Counter(words.get(target, ()))
     alike: dict[str, list[str]] = {}
     for label in sorted(counted):
-        alike.setdefault(label.strip(" .").casefold(), []).append(label)
+        alike.setdefault(_plain(label), []).append(label)
     for labels in alike.values():
         if len(labels) > 1:
             these = ", ".join(map(repr, labels))
-            said.append(f"column '{target}': {these} count as different classes; are they the same?")
+            said.append(
+                f"column '{target}': {these} count as different classes; if they are the same, write them alike"
+            )
     if single := [label for label, count in counted.items() if count == 1]:
         these = ", ".join(map(repr, single[:5])) + (", ..." if len(single) > 5 else "")
-        said.append(f"column '{target}': classes with a single row cannot be trained and tested: {these}")
+        said.append(f"column '{target}': classes with a single row ({these}) cannot be trained and tested")
     for name, cells in words.items():
-        if name != target and len(set(cells)) > max(10, 0.9 * rows):
+        if name == target:
+            continue
+        if len(set(cells)) > max(MANY, 0.9 * rows):
             said.append(f"column '{name}': {len(set(cells))} different words in {rows} rows; if it is an id, drop it")
+        if absent := sorted({cell for cell in cells if cell.lower() in ABSENT}):
+            these = ", ".join(map(repr, absent[:5]))
+            said.append(f"column '{name}': taken as words: {these}; if these mean no value, list them under `missing`")
     return said
+
+
+def _plain(label: str) -> str:
+    """What labels have in common that are most likely the same."""
+    value = number(label)
+    word = " ".join(label.split()).strip(" .").casefold()
+    return SHORT.get(word, word) if value is None else str(value)

@@ -59,11 +59,10 @@ def read_table(path: str | Path, reader: Tables) -> Table:
         rows = rows[skipped(reader.skip)[1] :]
     if isinstance(reader, WhitespaceReader):
         parsed = parse(rows, reader.columns, reader.kept, reader.text)
-    elif isinstance(reader, WorkbookReader):
-        parsed = parse(rows, reader.columns, reader.kept, reader.text, reader.missing)
     else:
         form = (reader.missing, reader.decimal, reader.thousands)
-        parsed = parse(_stripped(rows, reader), reader.columns, reader.kept, reader.text, *form)
+        rows = _stripped(rows, reader) if isinstance(reader, CsvReader) else rows
+        parsed = parse(rows, reader.columns, reader.kept, reader.text, *form)
     if parsed.faults:
         raise DataError("\n".join(f"{source}: {line}" for line in told(parsed.faults, reader.text).values()))
     if len(rows) == parsed.left_out:
@@ -105,7 +104,7 @@ def _rows(source: Path, reader: Tables) -> list[Row]:
     return [(place, fitted(cells, width)) for place, cells in rows]
 
 
-def _stripped(rows: Sequence[Row], reader: CsvReader) -> Sequence[Row]:
+def _stripped(rows: list[Row], reader: CsvReader) -> list[Row]:
     """Rows without the characters that `strip_end` takes off."""
     if not reader.strip_end:
         return rows
