@@ -177,6 +177,45 @@ def test_the_task_is_guessed_and_can_be_given(
 
 
 @pytest.mark.parametrize(
+    ("names", "row", "drop", "expected"),
+    [
+        ("a;b;y", "1,125;{i};{y}", [], ["'1,125' is read as 1.125; if it is 1125, change", '`thousands: ","`.']),
+        ("a;b;y", "1.125;{i};{y}", [], ["'1.125' is read as 1.125; if it is 1125, change", '`thousands: "."`.']),
+        ("dose;b;y", "{five};1.5;{y}", [], ["2 inputs"]),
+        ("year;b;y", "{year};1.5;{y}", [], ["2 inputs"]),
+        ("time;y", "{i};{y}", [], ["1 input,"]),
+        ("time;plot;y", "{i};3;{y}", [], ["2 inputs"]),
+        ("id;nr;y", "{i};{five};{y}", ["id"], ["column 'id' has a different number in each row", "1 input,"]),
+        ("n;b;y", "{i};{y};{y}", ["n"], ["column 'n' numbers the rows, so it is no input; give `drop", "1 input,"]),
+        ("a;b;y", "{a};{b};{y}", [], ['"x6", "z7", "z8", "z9", ... and 4 more]`', "14 of 40 rows"]),
+    ],
+)
+def test_what_is_guessed_is_said(
+    followed: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    names: str,
+    row: str,
+    drop: list[str],
+    expected: list[str],
+) -> None:
+    files = (followed / "config" / "datasets.yaml", followed / "config" / "studies" / "said.yaml")
+    before = files[0].read_text(encoding="utf-8")
+    rows = [
+        row.format(i=i, five=5 * i, year=1980 + i, y=i % 7, a=f"x{i}" if i < 7 else -i, b=f"z{i}" if 6 < i < 14 else i)
+        for i in range(40)
+    ]
+    (followed / "data" / "said.csv").write_text("\n".join([names, *rows, ""]), encoding="utf-8")
+    assert command(followed, monkeypatch, "new", "data/said.csv", "--target", "y") == 0
+    said = capsys.readouterr().out
+    for part in expected:
+        assert part in said, said
+    assert yaml.safe_load(files[0].read_text(encoding="utf-8"))["said"].get("drop", []) == drop
+    files[0].write_text(before, encoding="utf-8")
+    files[1].unlink()
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["data/mine.csv", "--target", "strength"], "the name 'mine' exists"),
@@ -184,6 +223,10 @@ def test_the_task_is_guessed_and_can_be_given(
         (["data/words.csv", "--target", "y", "--task", "regression"], "line 2, column 'y': 'a' is not a finite number"),
         (["data/words.csv", "--target", "z"], "no column 'z'; there are x, y"),
         (["data/mine.csv", "--target", "strength", "--name", "Bad name"], "Bad name"),
+        *(
+            (["data/words.csv", "--target", "y", "--name", name], f"the name '{name}' cannot be that of a study")
+            for name in ("null", "true", "yes", "all", "download", "figures", "evaluate", "hmc_posteriors_claims")
+        ),
     ],
 )
 def test_nothing_is_written_if_anything_is_wrong(

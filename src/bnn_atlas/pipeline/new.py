@@ -3,15 +3,30 @@
 import json
 import os
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from bnn_atlas.config.data.datasets import load_registry
-from bnn_atlas.config.data.own_table import OwnTable, Seen, Survey, keys_text, remarks, sentence, survey
+from bnn_atlas.config.data.own_table import (
+    MANY,
+    OwnTable,
+    Problem,
+    Seen,
+    Survey,
+    keys_text,
+    plural,
+    remarks,
+    sentence,
+    survey,
+)
 from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.config.language.reading import read_yaml
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.files import atomic
+from bnn_atlas.pipeline.figures import rule_names
+from bnn_atlas.pipeline.targets import wrong_name
 
 HIDDEN = 16
 """Units of the network's hidden layer: a Metropolis-corrected chain still converges, and better than with 8."""
@@ -49,6 +64,8 @@ figures:
   calibrated: {{ draw: {calibration}, runs: [exact, mile, ensemble], labels: *labels }}
   convergence: {{ draw: rhat_histograms, runs: [exact, mile] }}
 """
+IDS = re.compile(r"(.*[ _.-])?id|idx|index|nr|row|row[ _.-]?(nr|number|names?)|#|obs|unnamed: 0")
+"""Names of columns that tell rows apart, in lower case."""
 START, SWEEP = 45.0, 2.5e-3
 """Seconds of a run on 2 cores: those that do not depend on the data, and those per training row and parameter."""
 
@@ -63,14 +80,16 @@ def new(data: Path, target: str, name: str | None, task: str | None, root: Path)
         raise ConfigError(f"{root}: there is no config/datasets.yaml here; call this in the folder of the repository")
     if not data.is_file():
         raise ConfigError(f"{data}: no such file")
-    name = name or re.sub(r"\W+", "_", data.name.split(".")[0].lower(), flags=re.ASCII).strip("_") or "data"
+    name = name or re.sub(r"\W+", "_", data.name.split(".")[0].lower(), flags=re.ASCII).strip("_") or "my_table"
     name = name if name[0].isalpha() else f"data_{name}"
     study = root / "config" / "studies" / f"{name}.yaml"
     if name in load_registry(registry) or study.exists():
         raise ConfigError(f"the name '{name}' exists in config/datasets.yaml or config/studies; give another: --name")
+    if why := wrong_name(name, _targets(root)):
+        raise ConfigError(f"the name '{name}' cannot be that of a study: {why}; give another: --name")
     found = _guessed(data, target, task)
     if found.seen is None:
-        raise ConfigError("\n".join(f"{data}: {sentence(problem)}" for problem in found.problems))
+        raise ConfigError("\n".join(f"{data}: {sentence(problem, MANY)}" for problem in found.problems))
     entry = {"path": _place(data, root), **found.table.model_dump(mode="json", exclude={"path"}, exclude_unset=True)}
     text = registry.read_text(encoding="utf-8")
     try:
@@ -86,6 +105,14 @@ def new(data: Path, target: str, name: str | None, task: str | None, root: Path)
     return "\n".join(_said(name, entry, found, found.seen))
 
 
+def _targets(root: Path) -> set[str]:
+    """Names of rules, of pages of claims, and of steps."""
+    names = {*rule_names(root), "claims"}
+    for file in (root / "config" / "claims").glob("*.yaml"):
+        names |= {f"{file.stem}_claims", *(read_yaml(file).get("steps") or ())}
+    return names
+
+
 def _guessed(data: Path, target: str, task: str | None) -> Survey:
     """The table with what can be guessed: how it is written, the task, and columns that only number the rows."""
     own = OwnTable(path=str(data), target=target, task="classification" if task == "classification" else "regression")
@@ -94,21 +121,36 @@ def _guessed(data: Path, target: str, task: str | None) -> Survey:
         return found._replace(seen=None)
     own, seen = found.table, found.seen
     changes: dict[str, Any] = {}
-    values = seen.parsed.numbers
+    values, problems = seen.parsed.numbers, []
     if task is None and own.task == "regression" and len(set(values[own.target])) == 2:
         changes["task"] = "classification"
-    counters = [column for column in values if column != own.target and len(seen.used) > 2 and _counts(values[column])]
-    if counters:
-        changes["drop"] = (*own.drop, *counters)
+    cells = seen.parsed.numbers | seen.parsed.words
+    inputs = [column for column in seen.used if column != own.target and len(set(cells[column])) > 1]
+    why = {
+        column: _id(column, column == inputs[0], values[column], seen.parsed.left_out)
+        for column in inputs
+        if column in values
+    }
+    ids = [column for column, text in why.items() if text][: len(inputs) - 1]
+    if ids:
+        changes["drop"] = (*own.drop, *ids)
+        problems = [
+            Problem(f"column '{name}' {why[name]}, so it is no input", {"drop": changes["drop"]}) for name in ids
+        ]
     if not changes:
         return found
     again = survey(data, own.model_copy(update=changes))
-    return again._replace(problems=[*found.problems, *again.problems])
+    return again._replace(problems=[*found.problems, *problems, *again.problems])
 
 
-def _counts(values: list[float]) -> bool:
-    """Whether the values go up by one in every row, apart from rows that are left out."""
-    return all(value.is_integer() for value in values) and all(1 <= b - a <= 5 for a, b in pairwise(values))
+def _id(name: str, first: bool, values: Sequence[float], left_out: int) -> str:
+    """Why a column only tells the rows apart; '' if it does not. Rows that are left out make gaps in a count."""
+    if not all(value.is_integer() for value in values) or len(set(values)) < len(values):
+        return ""
+    if IDS.fullmatch(name.casefold()):
+        return "has a different number in each row and is named like an id"
+    counts = all(a < b for a, b in pairwise(values)) and values[-1] - values[0] < len(values) + left_out
+    return "numbers the rows" if first and counts and 0 <= values[0] <= 1 + left_out else ""
 
 
 def _place(data: Path, root: Path) -> str:
@@ -142,16 +184,19 @@ def _said(name: str, entry: dict[str, Any], found: Survey, seen: Seen) -> list[s
     outputs = classes or 1
     parameters = HIDDEN * (inputs + 1) + outputs * (HIDDEN + 1) + (not classes)
     guessed = {key: value for key, value in entry.items() if key not in ("path", "target")}
-    lines = [f"  {sentence(problem)}" for problem in found.problems if problem.changes.keys() != {"task"}]
+    lines = [f"  {sentence(problem, MANY)}" for problem in found.problems if problem.changes.keys() != {"task"}]
     if lines:
         lines = [f"What was found in {entry['path']}, and the keys for it:", *lines]
-    lines += [f"Guessed: {keys_text(guessed)}. Correct what is wrong in config/datasets.yaml."]
+    lines += [f"Guessed: {keys_text(guessed, MANY)}. Correct what is wrong in config/datasets.yaml."]
     if "" in seen.header:
         lines.append("Columns without a name are not used.")
-    lines += [f"Note: {remark}." for remark in remarks(seen.parsed.words, entry["target"], rows, seen.parsed.left_out)]
+    notes = remarks(seen.parsed.words, entry["target"], rows, seen.parsed.left_out)
+    lines += [f"Note: {note}." for note in (*filter(None, [seen.form]), *notes)]
     minutes = (START + SWEEP * rows * 0.8 * parameters) / 60
     time = f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.0f} h"
-    shape = f"{rows} rows, {inputs} inputs{f', {classes} classes' if classes else ''}, {parameters} parameters"
+    shape = (
+        f"{rows} rows, {plural(inputs, 'input')}{f', {classes} classes' if classes else ''}, {parameters} parameters"
+    )
     lines += [
         f"Written: the data set '{name}' in config/datasets.yaml, and config/studies/{name}.yaml with three methods.",
         f"It has {shape}: about {time} on 2 cores.",

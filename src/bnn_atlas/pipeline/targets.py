@@ -1,9 +1,12 @@
 """Targets by name: what each makes, the steps for checking claims, and what an unknown target was meant to be."""
 
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
+
+import yaml
 
 from bnn_atlas.claims.plan import claimed_study
 from bnn_atlas.config.claims.load import ClaimsConfig, Step, claims_of, figures_of
@@ -26,18 +29,24 @@ def check_studies(atlas: Atlas, rules: Collection[str]) -> None:
 
     Raises ConfigError.
     """
-    others = {*rules, *FOLDERS, *claim_targets(atlas)}
+    others = {*rules, *claim_targets(atlas)}
     folded: dict[str, str] = {}
     for study in atlas.studies:
-        why = ""
-        if not re.fullmatch(r"[A-Za-z]\w*", study, re.ASCII):
-            why = "its name is a target: a letter, then letters, digits and '_'"
-        elif study in others:
-            why = f"'{study}' is the name of a rule or of a folder of results"
-        elif (same := folded.setdefault(study.casefold(), study)) != study:
+        why = wrong_name(study, others)
+        if not why and (same := folded.setdefault(study.casefold(), study)) != study:
             why = f"its name differs from '{same}' in case only, and some file systems take them for one folder"
         if why:
             raise ConfigError(f"config/studies/{study}.yaml: {why}; rename the file, and its entry in `studies`")
+
+
+def wrong_name(study: str, others: Collection[str]) -> str:
+    """Why a study cannot have this name; '' if it can. `others` are the names of rules and other targets."""
+    if not re.fullmatch(r"[A-Za-z]\w*", study, re.ASCII):
+        return "its name is a target: a letter, then letters, digits and '_'"
+    if study in FOLDERS or study in others:
+        return f"'{study}' is the name of a rule or of a folder of results"
+    meant = yaml.safe_load(study)
+    return "" if meant == study else f"in YAML '{study}' means {json.dumps(meant)}"
 
 
 def steps(claims: Mapping[str, ClaimsConfig], taken: Collection[str] = ()) -> dict[str, dict[str, Step]]:
