@@ -81,12 +81,12 @@ def test_a_cancelled_job_goes_on_and_the_run_ends_with_the_same_bits(
     with one_node("cgroup" if has_control_groups() else "linuxproc"):
         run = Snakemake(folder, "snakemake --cores 12 --profile slurm")
         run.await_that("draws", lambda: len(list(growing.glob("draws/**/c*"))) >= 3)
-        (job,) = [number for number, comment in jobs_of_rule("sample").items() if comment.endswith("_0_1")]
+        (job,) = jobs_of_rule("small-samples")  # both blocks share it
         slurm("scancel", job)
         assert run.finish() == 0, run.output
         states = slurm("squeue", "--noheader", "--states=all", "--format=%i %T").splitlines()
     assert f"{job} CANCELLED" in states
-    assert f"SLURM-job '{job}' failed, SLURM status is: 'CANCELLED'" in run.output
+    assert "Trying to restart job" in run.output, "Snakemake does not say why a group failed"
     assert "SIGTERM: finishing" in run.output, "the script was not told: does the Snakefile relay_sigterm?"
     log = folder / "results" / "demo" / "logs" / "sample" / STUDY / "airfoil_mile-seed1" / "split0" / "block1.log"
     assert "continuing from" in log.read_text(encoding="utf-8")
@@ -121,7 +121,9 @@ def test_jobs_are_warned_before_their_limit_and_have_one_task(tmp_path: Path, pr
     # One attempt was told in time to save its state, and the next one that started went on from there. On a slow
     # machine the notice can come before the script is up: such an attempt fails, notes nothing, and is restarted, too.
     assert (tmp_path / "work" / "patient.txt").read_text() == "SIGTERM"
-    assert (tmp_path / "work" / "patient.history").read_text().split() == ["saved", "finished"]
+    # It may also finish so late that its limit ends it all the same, and finish again.
+    first, *others = (tmp_path / "work" / "patient.history").read_text().split()
+    assert (first, set(others)) == ("saved", {"finished"})
     attempts = [state for state in states if state.startswith("rule_patient")]
     assert attempts.count("rule_patient COMPLETED") == 1
     failed = attempts.count("rule_patient FAILED")
