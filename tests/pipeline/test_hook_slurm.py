@@ -106,17 +106,25 @@ def test_silent_where_nothing_is_submitted(arguments: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("listed", "refused"),
-    [("gpu:2\n(null)", "GPUs without types"), ("gpu:v100:4(S:0-1)", "the types v100"), ("gpu:a100:4,gpu:v100:1", None)],
+    ("model", "listed", "refused"),
+    [
+        ("a100", "gpu:2(S:0-1)\n(null)", "GPUs without types"),
+        ("a100", "gpu:v100:4(S:0-1)", "the types v100"),
+        ("a100", "gpu:a100:4,gpu:v100:1", None),
+        ("3g.20gb", "gpu:1g.10gb:4,gpu:3g.20gb:2(S:0-1)", None),
+        ("a100", "gpu:1g.10gb:4,gpu:a100-pcie:2", "the types 1g.10gb, a100-pcie"),
+    ],
 )
 def test_a_type_of_gpu_that_the_cluster_does_not_list(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, listed: str, refused: str | None
+    folder: Path, monkeypatch: pytest.MonkeyPatch, model: str, listed: str, refused: str | None
 ) -> None:
-    (folder / "slurm" / "config.yaml").write_text("executor: slurm\nset-resources:\n  sample: { gpu_model: a100 }\n")
+    (folder / "slurm" / "config.yaml").write_text(
+        f"executor: slurm\nset-resources:\n  sample: {{ gpu_model: {model} }}\n"
+    )
     (folder / "sinfo").write_text(f"#!/bin/sh\necho '{listed}'\n")
     (folder / "sinfo").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    with pytest.raises(SystemExit, match=f"gpu_model: a100 .*{refused}") if refused else nullcontext():
+    with pytest.raises(SystemExit, match=f"gpu_model: {model} .*{refused}") if refused else nullcontext():
         require_slurm(["snakemake", "--profile", "slurm"], everywhere)
 
 
@@ -319,14 +327,18 @@ def test_jobs_in_a_folder_of_any_name_with_options_of_any_kind(stand_in: StandIn
         assert words[words.index("-p") + 1] == "main"
 
 
-def test_small_jobs_share_one_that_asks_for_what_they_need(stand_in: StandIn) -> None:
-    """Two at a time on two cores; the sum of their limits, but at most 12 hours; memory by the inputs made before."""
-    done = stand_in.run("--cores", "2", "--config", "grouped=1", "names=[a, b c, d, e]")
+@pytest.mark.parametrize(("lowered", "minutes"), [((), 720), (("one:runtime=150", "one:group_runtime=240"), 240)])
+def test_small_jobs_share_one_that_asks_for_what_they_need(
+    stand_in: StandIn, lowered: tuple[str, ...], minutes: int
+) -> None:
+    """Two at a time on two cores; the sum of their limits, but only so much; memory by the inputs made before."""
+    options = ["--set-resources", *lowered] if lowered else []
+    done = stand_in.run("--cores", "2", *options, "--config", "grouped=1", "names=[a, b c, d, e]")
     assert done.returncode == 0, done.stderr
     assert len(list((stand_in.folder / "out").iterdir())) == 4
     (words,) = stand_in.submitted()
     asked = {option: words[words.index(option) + 1] for option in ("-t", "--mem")}
-    assert asked == {"-t": "720", "--mem": str(2 * 103)}
+    assert asked == {"-t": str(minutes), "--mem": str(2 * 103)}
     assert "--cpus-per-task=2" in words
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from yte import process_yaml
 
 from bnn_atlas.config.language.reading import read_yaml
 from tests.copies import REPOSITORY, copy_repository
@@ -67,6 +68,11 @@ def test_no_setting_of_the_profile_is_lost_however_it_is_edited(tmp_path: Path) 
     rules = [rule.split(":")[0] for text in texts for rule in text.split("\nrule ")[1:] if " gpu=RESOURCES" in rule]
     on_gpus = [name for name, resources in settings["set-resources"].items() if "slurm_partition" in resources]
     assert sorted(on_gpus) == sorted(rules)
+
+    sample = profile.partition("#   sample:")[2].partition("#   predict:")[0].replace("#  ", "  ")
+    single = f"{profile.partition('# set-resources:')[0]}\nset-resources:\n  sample:{sample}"
+    chosen = process_yaml(single, require_use_yte=True)["set-resources"]
+    assert chosen == {"sample": {"runtime": 240, "slurm_partition": "gpu", "mem_mb": 32000}}
 
 
 @pytest.mark.slow

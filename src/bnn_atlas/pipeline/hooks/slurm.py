@@ -24,8 +24,8 @@ SNAKEMAKE = "-m snakemake"
 SMALL = "small"
 """Name of all groups of small jobs in `group-components`."""
 LONGEST_GROUP = 720
-"""Minutes of a group at most, if no job may take longer: the sum of the limits of its jobs is far more than they take,
-and its retry continues where it was stopped."""
+"""Minutes of a group at most, if no job may take longer and the profile gives no `group_runtime`: the sum of the limits
+of its jobs is far more than they take, and its retry continues where it was stopped."""
 EVERY_JOB = "sbatch --signal=TERM@120 --nodes=1 "
 """What submits a job; options that the profile or the command line sets come later, and `sbatch` takes the last.
 
@@ -101,7 +101,7 @@ def refuse_unknown_gpus(arguments: Sequence[str], environ: Mapping[str, str]) ->
     if not wanted:
         return
     listed = subprocess.run(["sinfo", "--noheader", "--format=%G"], capture_output=True, text=True, check=False)
-    types = set(re.findall(r"\bgpu:([A-Za-z_][\w.]*)", listed.stdout))
+    types = set(re.findall(r"\bgpu:([^:,()\s]+):\d", listed.stdout))
     if listed.returncode == 0 and (unknown := sorted(wanted - types)):
         found = f"the types {', '.join(sorted(types))}" if types else "GPUs without types"
         raise SystemExit(
@@ -158,7 +158,8 @@ def submit_always_with(command: str) -> None:
             job._resources = None  # of before its inputs were made, whose sizes count
             if whole := job.resources.get("runtime"):
                 single = max(member.resources.get("runtime", 0) for member in job.jobs)
-                job._resources["runtime"] = min(whole, max(single, LONGEST_GROUP))
+                most = min(member.resources.get("group_runtime", LONGEST_GROUP) for member in job.jobs)
+                job._resources["runtime"] = min(whole, max(single, most))
         return str(usual(job, *arguments, **named)).replace("sbatch ", command, 1)
 
     plugin.get_submit_command = get_submit_command
