@@ -81,8 +81,6 @@ onsuccess:
     from bnn_atlas.pipeline.farewell import farewell
 
     hooks.finish_printing(workflow)
-    print(
-        farewell(
-            ATLAS, PATHS, FIGURES, TARGETS, MISSING_R, hooks.requested_targets(workflow), time.monotonic() - STARTED
-        )
-    )
+    if not workflow.touch:
+        known = (ATLAS, PATHS, FIGURES, TARGETS, MISSING_R)
+        print(farewell(*known, hooks.requested_targets(workflow), time.monotonic() - STARTED))

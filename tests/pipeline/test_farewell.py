@@ -13,6 +13,8 @@ from bnn_atlas.pipeline.farewell import farewell
 from bnn_atlas.pipeline.paths import Paths
 from tests.config.folders import CLAIM
 
+from .workspace import small_workspace, snakemake
+
 CLAIMS = ClaimsConfig.model_validate(
     {"paper": "p", "steps": {"evaluate": {"takes": "a minute", "claims": ["error"]}}, "claims": {"error": CLAIM}}
 )
@@ -151,3 +153,10 @@ def test_a_study_without_claims_ends_with_its_scores_and_whether_to_trust_them(
         )
         assert len(found) == 12
         assert found[-1] == "  2 more in results/demo/tables/small-summary.csv"
+
+
+def test_touching_files_makes_nothing_to_look_at(tmp_path: Path) -> None:
+    run = snakemake(small_workspace(tmp_path / "clone"), "--touch")
+    assert run.returncode == 0
+    assert "done in" in run.stdout
+    assert "Where to look first" not in run.stdout
