@@ -139,8 +139,19 @@ def test_the_last_lines_come_after_all_messages(tmp_path: Path) -> None:
 
 def test_what_the_estimate_reads() -> None:
     message = look_again("run", "plans otherwise")
-    assert all(hasattr(DAG, name) for name in ("needrun_jobs", "jobid")), message
+    assert all(hasattr(DAG, name) for name in ("needrun_jobs", "needrun", "jobid", "job_dependencies")), message
     assert "self.benchmark" in inspect.getsource(Job), message
+
+
+def test_what_the_jobs_of_a_plan_wait_for(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(
+        "from bnn_atlas.pipeline.hooks import jobs_to_run\n\n"
+        "rule two:\n    input: 'one.txt'\n    output: touch('two.txt')\n    threads: 2\n"
+        "    benchmark: 'times/two/a.tsv'\n\n"
+        "rule one:\n    output: touch('one.txt')\n    threads: 8\n\n"
+        "onstart:\n    print('plan', sorted(jobs_to_run(workflow, 'times')))\n"
+    )
+    assert "plan [(0, 'two/a', 2, [1]), (1, None, 2, [])]" in run_snakemake(tmp_path).stdout
 
 
 def test_what_the_executor_plugin_uses() -> None:

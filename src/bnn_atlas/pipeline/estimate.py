@@ -3,7 +3,8 @@
 import csv
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from graphlib import TopologicalSorter
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -25,11 +26,13 @@ class Estimate(NamedTuple):
     cores: int
     smaller: bool
     """Whether the records are of a smaller scale."""
+    longest: float = 0.0
+    """Seconds of the longest chain of jobs that wait for each other, each on its own number of cores."""
 
     @property
     def seconds(self) -> float:
-        """What the jobs take if all cores are always busy."""
-        return sum(self.work.values()) / self.cores
+        """What the jobs take if all cores are always busy, or what the longest chain takes, if that is more."""
+        return max(sum(self.work.values()) / self.cores, self.longest)
 
     def __str__(self) -> str:
         """A sentence such as `About 3 h on 2 cores, by the times of 410 of 460 jobs.`."""
@@ -92,20 +95,29 @@ class Records:
         return self._made[rule]
 
 
-def estimate(jobs: Iterable[tuple[int, str | None]], records: Records, cores: int) -> Estimate:
-    """Estimate a plan.
+def estimate(
+    jobs: Iterable[tuple[int, str | None, int, Collection[int]]], records: Records, cores: int
+) -> Estimate | None:
+    """Estimate a plan; None if none of its jobs are ever recorded.
 
     Args:
-        jobs: number of each job, and its name in the records; None for jobs that only wait for others.
+        jobs: number of each job; its name in the records, None if it has none; its cores; the jobs that it waits for.
         records: the recorded times.
         cores: number of cores in use at a time.
     """
-    work, known = {}, 0
-    for number, name in jobs:
+    work: dict[int, float] = {}
+    alone: dict[int, float] = {}
+    before: dict[int, Collection[int]] = {}
+    known = 0
+    for number, name, threads, before[number] in jobs:
         if name is not None:
             work[number], recorded = records(name)
+            alone[number] = work[number] / threads
             known += recorded
-    return Estimate(work, known, cores, records.smaller)
+    ends: dict[int, float] = {}
+    for number in TopologicalSorter(before).static_order():
+        ends[number] = alone.get(number, 0.0) + max((ends[job] for job in before[number]), default=0.0)
+    return Estimate(work, known, cores, records.smaller, max(ends.values())) if work else None
 
 
 def duration(seconds: float) -> str:

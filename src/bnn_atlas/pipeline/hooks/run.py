@@ -33,11 +33,17 @@ def requested_targets(workflow: Any) -> frozenset[str]:
     return frozenset(workflow.dag_settings.targets)
 
 
-def jobs_to_run(workflow: Any, records: str) -> Iterator[tuple[int, str | None]]:
-    """Number of each job of the plan, and the name of its benchmark below the folder `records`; None if it has none."""
-    for job in workflow.dag.needrun_jobs():
-        file = job.benchmark
-        yield workflow.dag.jobid(job), str(file).removeprefix(f"{records}/").removesuffix(".tsv") if file else None
+def jobs_to_run(workflow: Any, records: str) -> Iterator[tuple[int, str | None, int, list[int]]]:
+    """The jobs of the plan, as `estimate` takes them.
+
+    Each is its number, the name of its benchmark below the folder `records` (None if it has none), its cores, and the
+    numbers of the jobs of the plan that it waits for.
+    """
+    dag = workflow.dag
+    for job in dag.needrun_jobs():
+        name = str(job.benchmark).removeprefix(f"{records}/").removesuffix(".tsv") if job.benchmark else None
+        before = [dag.jobid(other) for other in dag.job_dependencies(job) if dag.needrun(other)]
+        yield dag.jobid(job), name, job.threads, before
 
 
 def remember_signatures() -> None:
