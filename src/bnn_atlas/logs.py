@@ -43,7 +43,7 @@ def logged(path: str | Path) -> Iterator[None]:
         with _told_of_sigterm(atlas):
             yield
     except Exception as error:
-        root.exception("failed, perhaps not again" if isinstance(error, OSError | MemoryError) else "failed")
+        root.exception("failed; a retry may succeed" if isinstance(error, OSError | MemoryError) else "failed")
         raise SystemExit(1) from None
     finally:
         root.removeHandler(file)
