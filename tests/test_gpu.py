@@ -18,6 +18,7 @@ from bnn_atlas.placement import Mapped
 from . import gpu_branches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", gpu_branches.programs())
 def test_every_program_lowers_for_cuda_and_rounds_alike_on_all_processors(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -69,6 +69,7 @@ def classifier() -> NetworkPosterior:
     return build_posterior(X, LABELS, LINEAR)
 
 
+@pytest.mark.slow
 def test_example_of_the_documentation_runs_without_the_extras(tmp_path: Path) -> None:
     example, _ = examples("docs/library.md")
     assert example in examples("README.md")
@@ -93,6 +94,7 @@ def test_the_example_for_arviz_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (tmp_path / "draws.nc").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_the_kernels_import_without_the_extras(tmp_path: Path) -> None:
     rooms = ("config", "models", "posterior", "warmstart", "methods", "runner", "metrics", "traces")
     code = f"""
@@ -236,6 +238,7 @@ def test_a_prior_made_of_the_rows_is_made_of_those_of_the_posterior() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_trace_of_one_kernel_is_not_continued_with_the_other(tmp_path: Path) -> None:
     kernels = []
     for kernel in ("auto", "xla"):

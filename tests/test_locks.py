@@ -223,6 +223,7 @@ def test_two_processes_compile_a_program_once(tmp_path: Path) -> None:
     assert answers[0][2] == answers[1][2]
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_holds_nobody_up(tmp_path: Path) -> None:
     first = start(tmp_path, 0, 1, "hold")
     assert first.stdout is not None
@@ -284,6 +285,7 @@ def test_a_write_that_is_interrupted_leaves_no_entry(cache: Path, monkeypatch: p
     assert len(entries(cache)) == 1
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_while_it_writes_leaves_no_entry(tmp_path: Path) -> None:
     killed = start(tmp_path, 0, 1, "die in writing")
     killed.communicate(timeout=300)

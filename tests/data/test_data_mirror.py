@@ -166,6 +166,7 @@ IMAGE_SETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IMAGES)
 def test_images(name: str, prepared: Callable[[str], Dataset]) -> None:
     entry, dataset = REGISTRY[name], prepared(name)

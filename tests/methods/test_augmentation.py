@@ -86,6 +86,7 @@ def test_the_estimate_is_that_of_the_images_that_are_given() -> None:
     assert abs(float(found.density.log_likelihood - target.estimate(theta, rows).density.log_likelihood)) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_images_that_no_change_alters_give_the_draws_without_one(name: str) -> None:
     """Constant images: the rest of the step, its rows and its noise, is bit by bit the same."""

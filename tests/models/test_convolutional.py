@@ -259,6 +259,7 @@ def test_predictions_do_not_depend_on_how_many_rows_are_asked():
     np.testing.assert_allclose(whole[:, :7], posterior.predict(theta[None], data.x[:7]).log_probs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_gradient_stays_within_what_is_counted():
     posterior, data, theta = posterior_of("lenet")
     rows = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((320, *leaf.shape[1:]), leaf.dtype), (data.x, data.y))

@@ -43,6 +43,7 @@ def test_the_orbit_is_what_an_augmentation_draws_from() -> None:
     assert {one.tobytes() for one in drawn} == {one.tobytes() for one in orbit}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_likelihood_and_predictions_are_means_over_the_orbit(name: str) -> None:
     """Against the plain network's probabilities of every changed image, averaged by NumPy; the gradient by JAX."""

@@ -342,6 +342,7 @@ def test_small_jobs_share_one_that_asks_for_what_they_need(
     assert "--cpus-per-task=2" in words
 
 
+@pytest.mark.slow
 def test_only_jobs_that_were_killed_are_retried(stand_in: StandIn) -> None:
     (stand_in.folder / "one.py").write_text("""
 import os, pathlib

@@ -107,6 +107,7 @@ def test_a_job_that_has_ended_well_is_not_repeated(workspace):
     assert_kept(workspace, finish(start(workspace), workspace), begun)
 
 
+@pytest.mark.slow
 def test_without_a_job_the_next_run_goes_on_from_the_last_segment(workspace):
     killed, begun = sampling(workspace)
     os.killpg(killed.pid, signal.SIGKILL)

@@ -139,6 +139,7 @@ def _timed(path):
     )
 
 
+@pytest.mark.slow
 def test_check_finds_a_changed_byte_and_mending_has_it_made_again(workspace):
     whole = snakemake(workspace, "check")
     assert (whole.returncode, "are as recorded" in whole.stdout) == (0, True), whole.stdout
@@ -154,6 +155,7 @@ def test_check_finds_a_changed_byte_and_mending_has_it_made_again(workspace):
     assert planned(workspace)["table"] == 1
 
 
+@pytest.mark.slow
 def test_a_damaged_trace_is_named(workspace):
     block = workspace / RESULTS / "sampling_perspective" / "first-seed1" / "split0" / "block1" / "trace.zarr"
     shard = sorted((block / "draws").rglob("c*"))[-1]

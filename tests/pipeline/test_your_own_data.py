@@ -106,6 +106,7 @@ def test_an_edited_file_is_read_again(made: Path) -> None:
     assert planned(made, *STUDY) == {}  # a new time of the file alone changes nothing
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_project_still_pass(followed: Path) -> None:
     """Those that read the whole of config/."""
     tests = [

@@ -121,6 +121,7 @@ def error_of_storage(
     return distance(gradient(theta, in_single), np.asarray(exact))
 
 
+@pytest.mark.slow
 @settings(max_examples=12, phases=(Phase.explicit, Phase.generate))
 @given(
     likelihood=st.sampled_from(LIKELIHOODS),

@@ -83,6 +83,7 @@ def test_ten_kills_at_random_moments(tmp_path, cache):
     assert not destination.with_name("trace.zarr.partial").exists()
 
 
+@pytest.mark.slow
 def test_sigterm_writes_the_segment_and_resumes(tmp_path, cache, quiet):
     destination = tmp_path / "trace.zarr"
     process = start(destination, cache, stdin=subprocess.PIPE)

@@ -319,6 +319,7 @@ def test_batched_chains_take_the_same_steps(problem, tmp_path, monkeypatch):
     np.testing.assert_array_equal(together.statistic("gradients"), one_by_one.statistic("gradients"))
 
 
+@pytest.mark.slow
 def test_double_precision_run(tmp_path):
     with jax.enable_x64(True):
         posterior, prior = build_posterior(

@@ -237,6 +237,7 @@ def test_the_rule_computes_in_the_precision_of_the_run(tmp_path):
     assert {str(kind) for kind in seen} == {"float64"}
 
 
+@pytest.mark.slow
 def test_a_kill_changes_nothing(whole, log_e, alpha, tmp_path):
     """While draws are looked at; the next process has to look at some of them again."""
     destination = tmp_path / "trace.zarr"

@@ -376,6 +376,7 @@ def _write_all(path: Path) -> None:
         write_trace(path, make_draws(5, 10), make_statistics(5, 10))
 
 
+@pytest.mark.slow
 def test_two_processes_writing_the_same_trace_leave_it_right(tmp_path):
     path = tmp_path / "t"
     context = multiprocessing.get_context("forkserver")

@@ -86,6 +86,7 @@ def trained() -> Trainings:
     return Trainings(*(train_ensemble(GAUSSIAN, config, ROWS, members, 5) for config in (FULL, STOPPING)))
 
 
+@pytest.mark.slow
 def test_training_learns_a_function_and_leaves_the_noise_level_at_its_start() -> None:
     posterior = posterior_of(LearnedNoiseLikelihood())
     rows = function_rows(60, 20, noise=0.05)

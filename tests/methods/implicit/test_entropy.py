@@ -318,6 +318,7 @@ def test_values_of_the_published_form_depend_on_the_shape_of_the_noise(generator
         assert np.mean(values) == pytest.approx(wanted, abs=12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "matrix", "correlated"])
 def test_value_and_slope_of_the_published_form(name):
     """d log(|J v| + sigma^2) with v, where the search ends, held fixed."""
