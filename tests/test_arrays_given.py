@@ -1,6 +1,7 @@
 """Arrays that users pass to the public functions: the right numbers, or an error that names the argument."""
 
 import pickle
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -31,6 +32,8 @@ CLASSES = LINE | {"likelihood": {"kind": "categorical"}}
 HMC = {"kind": "hmc", "burn_in": 0, "steps": 4, "step_size": 0.1, "trajectory_length": 0.3}
 LAYOUT = build_network(MLPConfig(hidden=()), (2,), 1).layout
 DATES = np.datetime64("2020-01-01") + np.arange(40)
+FRAME, SERIES = pd.DataFrame(X, columns=["a", "b"]), pd.Series(Y)
+PAIRS = pd.MultiIndex.from_tuples([(i, "x") for i in range(40)])
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +95,13 @@ def test_labels_are_whole_numbers_of_any_type(y: np.ndarray) -> None:
         (X[:, 0], Y, r"^x has the shape \[40\].*numpy\.reshape\(x, \(-1, 1\)\)"),
         (X + 1j, Y, r"^x holds complex"),
         (DATES[:, None], Y, r"^x holds dates"),
-        (X.astype(str), Y, r"^x holds text"),
-        (X.astype(object), Y, r"^x holds objects"),
+        (X.astype(str), Y, r"^x holds text: pass numpy\.asarray\(x\)\.astype\(float\)"),
+        (X.astype(bytes), Y, r"^x holds text: .*astype\(float\)"),
+        (X.astype(object), Y, r"^x holds objects: .*astype\(float\)"),
+        (X, [None, *Y[1:]], r"^y holds None \(the first at \[0\]\): leave"),
+        (X, ["3", None, *Y[2:]], r"^y holds None \(the first at \[1\]\)"),
+        (X, np.where(Y > 0, "a", "b"), r"^y holds text instead of numbers"),
+        (X, ["a", *Y[1:].astype(object)], r"^y holds "),
         (np.ma.masked_greater(X, 1), Y, r"^x is a masked array"),
         (np.where(X > 1, np.nan, X), Y, r"^x has numbers that are not finite \(\d+,"),
         (1e39 * X, Y, r"^x has .* float32 ends at"),
@@ -107,6 +115,7 @@ def test_labels_are_whole_numbers_of_any_type(y: np.ndarray) -> None:
         (X, 1e39 * Y, r"^y has .* float32 ends at"),
         (X, (3_000_000_000 + 1000 * Y).astype(np.int64), r"^y goes from .* and float32"),
         (X, DATES, r"^y holds dates"),
+        (X, DATES.tolist(), r"^y holds dates"),
         (X, pd.Series(Y).mask(Y > 1), r"^y has numbers that are not finite \(\d+,"),
     ],
 )  # fmt: skip
@@ -122,7 +131,8 @@ def test_regressions_refuse_what_has_no_right_answer(x: Any, y: Any, message: st
         (LABELS + 0.5, r"^y has [01]\.5 at \[0\], but class numbers 0, 1, 2"),
         (2 * LABELS - 1, r"^y has -1 at"),
         (LABELS * 10**6, r"^y has labels up to 1000000 in 40 rows"),
-        (np.where(LABELS, "a", "b"), r"^y holds text"),
+        (np.where(LABELS, "a", "b"), r"^y holds text .*numbering used for training"),
+        (0 * LABELS, r"^y has one class"),
     ],
 )
 def test_labels_that_are_not_class_numbers_are_refused(y: np.ndarray, message: str) -> None:
@@ -131,7 +141,13 @@ def test_labels_that_are_not_class_numbers_are_refused(y: np.ndarray, message: s
 
 
 @pytest.mark.parametrize(
-    ("y", "message"), [(LABELS * 0, "class 0;"), (LABELS + 1, "subtract 1"), (LABELS * 2, "1 of 3 classes never occur")]
+    ("y", "message"),
+    [
+        (LABELS * 0 + 3, "class 3;"),
+        (LABELS + 1, "subtract 1"),
+        (LABELS * 2, "1 of 3 classes never occur"),
+        (np.arange(40), "a class of its own"),
+    ],
 )
 def test_labels_that_look_like_a_mistake_are_told(y: np.ndarray, message: str) -> None:
     with pytest.warns(UserWarning, match=message) as told:
@@ -146,6 +162,76 @@ def test_rows_and_targets_that_may_not_belong_together_are_told() -> None:
     with pytest.warns(UserWarning, match="every row has the same target, 7"):
         build_posterior(x, 0 * y + 7, LINE)
     build_posterior(x, y.set_axis(y.index + 40), LINE)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (FRAME, SERIES[::-1], "another order"),
+        (FRAME, SERIES.set_axis(SERIES.index + 10), "other labels"),
+        (FRAME.set_axis(SERIES.index // 2), SERIES, "other labels"),
+        (FRAME, SERIES.set_axis(SERIES.index + 40), ""),
+        (FRAME.set_axis(PAIRS), SERIES, ""),
+        (FRAME, SERIES.set_axis(PAIRS), ""),
+        (FRAME.set_axis(PAIRS), SERIES.set_axis(PAIRS[::-1]), "another order"),
+    ],
+)
+def test_every_function_tells_of_rows_and_targets_with_other_labels(
+    line: NetworkPosterior, x: pd.DataFrame, y: pd.Series, message: str
+) -> None:
+    training = {"max_epochs": 1, "batch_size": None}
+    calls: list[Callable[[], Any]] = [
+        lambda: build_posterior(x, y, LINE),
+        lambda: predict(line, draws_of(line), x, y),
+        lambda: score(line, draws_of(line), x, y),
+        lambda: starting_points(line, 1, training=training, validation=(x, y)),
+    ]
+    for call in calls:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            call()
+        labels = [warning for warning in told if "its index" in str(warning.message)]
+        assert len(labels) == (message != "")
+        assert all(re.search(message, str(warning.message)) and warning.filename == __file__ for warning in labels)
+
+
+def test_columns_go_by_name_where_frames_share_names() -> None:
+    posterior = pickle.loads(pickle.dumps(build_posterior(FRAME, Y, LINE)))
+    draws = draws_of(posterior)
+    same = [X, FRAME, FRAME.set_axis(["c", "d"], axis=1), FRAME.set_axis([PAIRS[0], PAIRS[1]], axis=1)]
+    for x in same:
+        np.testing.assert_array_equal(predict(posterior, draws, x).mean, predict(posterior, draws, X).mean)
+    for x in (FRAME[["b", "a"]], FRAME.set_axis(["a", "c"], axis=1), FRAME.assign(c=1)):
+        for call in (predict, score):
+            with pytest.raises(DataError, match=r"^x has the columns .*x\.to_numpy\(\)"):
+                call(posterior, draws, x, Y)
+        with pytest.raises(DataError, match=r"^validation\[0\] has the columns"):
+            starting_points(posterior, 1, training={}, validation=(x, Y))
+
+
+def test_advice_works_when_it_is_followed(line: NetworkPosterior) -> None:
+    names: dict[str, Any] = {"numpy": np, "x": X[0], "y": Y}
+    times = [DATES, DATES.tolist(), DATES - DATES[0], (DATES - DATES[0]).tolist()]
+    for x, y in [(X[0], Y[:1]), (X.astype(str), Y), (X, Y.astype(bytes)), *((X, y) for y in times)]:
+        with pytest.raises(DataError) as refused:
+            score(line, draws_of(line), x, y)
+        name, code = re.fullmatch(r"(\w) .*?(?=\(?numpy)(\(?numpy.*)", str(refused.value)).groups()
+        names |= {"x": x, "y": y}
+        names[name] = eval(code, names)
+        score(line, draws_of(line), names["x"], names["y"])
+
+
+def test_a_masked_array_without_masked_values_is_an_array() -> None:
+    data = build_posterior(np.ma.masked_greater(X, 100), np.ma.array(Y), LINE).data
+    np.testing.assert_array_equal(data.x, X.astype("float32"))
+
+
+@pytest.mark.parametrize("folder", [None, 3, "file", "file/below"])
+def test_a_folder_for_draws_is_a_folder(line: NetworkPosterior, folder: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    place = tmp_path / folder if isinstance(folder, str) else folder
+    with pytest.raises(DataError, match=r"^folder "):
+        sample(line, HMC, np.zeros((1, 3)), place)
 
 
 @pytest.mark.parametrize(("given", "message"), [({"classes": 1}, "y has 1 at"), ({"classes": -1}, "classes is -1")])
@@ -222,6 +308,9 @@ def test_validation_rows_are_checked(labelled: NetworkPosterior, validation: Any
         (X[:0], Y[:0], "^x has no rows"),
         (np.where(X > 1, np.nan, X), Y, "^x has .* not finite"),
         (X[:, :1], Y, r"^x has rows of the shape \[1\]"),
+        (X[0], Y[:1], r"^x is one row.*numpy\.reshape\(x, \(1, 2\)\)"),
+        (X[:, 0], Y, r"^x has the shape \[40\].*takes rows of the shape \[2\]"),
+        (3.0, Y, r"^x has the shape \[\]"),
         (X, np.column_stack([Y, Y]), "^y has the shape"),
         (X, np.ma.masked_greater(Y, 1), "^y is a masked array"),
     ],

@@ -2,6 +2,8 @@
 
 import operator
 import warnings
+from collections.abc import Hashable
+from datetime import date, timedelta
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -22,13 +24,11 @@ LEVELS = 100
 """Least number of different values that the range of a column must have room for."""
 WANTED = {
     "c": "complex numbers: pass real and imaginary parts as columns of their own",
-    "M": "dates: turn them into numbers first, such as days since the first date",
-    "m": "time differences: turn them into numbers first, such as days (divide by numpy.timedelta64(1, 'D'))",
-    "O": "objects: turn them into numbers first, for example with astype(float)",
     "V": "records: pass their fields as columns of numbers",
 }
-"""Kind of NumPy type -> what it is and what to do; every other kind but real numbers is text."""
-TEXT = "text: number the words first, for example with numpy.unique(..., return_inverse=True)"
+"""Kind of NumPy type -> what it is and what to do."""
+NUMBERING = "numpy.unique(..., return_inverse=True), and further rows with the numbering used for training"
+"""How to number labels."""
 
 
 def rows(
@@ -39,12 +39,13 @@ def rows(
     `shape` is that of one row, where it is known. Raises DataError.
     """
     array = _numbers(values, name)
+    if shape is not None and array.shape == shape and shape != (1,):
+        _refuse(name, f"is one row, but rows are [n, ...]: write numpy.reshape({name}, {(1, *shape)})")
     if array.ndim < 2:
-        _refuse(
-            name,
-            f"has the shape {list(array.shape)}, but rows are [n, ...]: write numpy.reshape({name}, (-1, 1)) "
-            "for n rows of one input",
-        )
+        advice = f"write numpy.reshape({name}, (-1, 1)) for n rows of one input"
+        if shape not in (None, (1,)):
+            advice = f"the posterior takes rows of the shape {list(shape)}"
+        _refuse(name, f"has the shape {list(array.shape)}, but rows are [n, ...]: {advice}")
     if not len(array):
         _refuse(name, "has no rows: pass at least one")
     if shape is not None and array.shape[1:] != shape:
@@ -106,14 +107,39 @@ def check_spread(array: np.ndarray, dtype: "DTypeLike", name: str) -> None:
         )
 
 
-def check_order(x: Any, y: Any) -> None:
-    """Warn of two objects of pandas whose rows have the same labels in another order."""
+def check_order(x: Any, y: Any, rows: str = "x", name: str = "y") -> None:
+    """Warn of two objects of pandas whose rows share labels and are not labelled alike."""
     if not all(callable(getattr(getattr(one, "index", None), "equals", None)) for one in (x, y)):
         return
-    x, y = x.index, y.index
-    if len(x) == len(y) and not x.equals(y) and x.is_unique and x.isin(y).all():
-        warnings.warn(
-            "y: its index has another order than that of x, and rows go by place: y.loc[x.index]", stacklevel=3
+    if len(x) != len(y) or x.index.equals(y.index):
+        return
+    try:
+        ours, theirs = set(x.index), set(y.index)
+    except TypeError:  # labels that have no hash
+        return
+    if ours == theirs and len(ours) == len(x):
+        told = f"has another order than that of {rows}, and rows go by place: pass {name}.loc[{rows}.index]"
+    elif ours & theirs:
+        told = f"has other labels than that of {rows}, and rows go by place: pass {name}.to_numpy() if that is meant"
+    else:
+        return
+    warnings.warn(f"{name}: its index {told}", stacklevel=3)
+
+
+def column_names(values: Any) -> tuple[Hashable, ...]:
+    """Names of the columns of a frame of pandas; empty for anything else."""
+    columns: Any = getattr(values, "columns", None)
+    return tuple(columns) if hasattr(columns, "equals") else ()
+
+
+def check_columns(values: Any, wanted: tuple[Hashable, ...], name: str) -> None:
+    """Refuse a frame with some of the columns `wanted`, but not the same ones in the same order. Raises DataError."""
+    found = column_names(values)
+    if found != wanted and not set(wanted).isdisjoint(found):
+        _refuse(
+            name,
+            f"has the columns {_short([*found])}, and the rows of the posterior have {_short([*wanted])}: pass these "
+            f"columns in this order, or {name}.to_numpy() to go by place",
         )
 
 
@@ -124,6 +150,8 @@ def classes_in(labels: np.ndarray, given: int = 0, name: str = "y") -> int:
     """
     present = np.unique(labels)
     found = given or int(present[-1]) + 1
+    if found == 1:
+        _refuse(name, "has one class, 0, which leaves nothing to learn: pass `classes` (2 or more) if there are others")
     if not given and found > len(labels):
         _refuse(
             name,
@@ -133,6 +161,8 @@ def classes_in(labels: np.ndarray, given: int = 0, name: str = "y") -> int:
     told = ""
     if present[0] == 1 and len(present) == found - 1:
         told = f"no row has the class 0; labels count from 0, so subtract 1 if these go from 1 to {found - 1}"
+    elif len(present) == len(labels) > 2:
+        told = "every row has a class of its own; if these are numbers, not classes, take a likelihood for regression"
     elif len(present) == 1 and not given:
         told = f"every row has the class {present[0]}; pass `classes` if there are others"
     elif not given and (absent := found - len(present)):
@@ -174,7 +204,7 @@ def starts(values: Any, layout: "Layout", dtype: "DTypeLike", name: str = "start
 
 def _numbers(values: Any, name: str) -> np.ndarray:
     """Any array, list or data frame of real numbers as an array."""
-    if isinstance(values, np.ma.MaskedArray):
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         _refuse(name, "is a masked array: leave the masked rows out, or fill them, and pass a plain array")
     try:
         array = np.asarray(values)
@@ -187,8 +217,28 @@ def _numbers(values: Any, name: str) -> np.ndarray:
     if array.dtype.kind == "O" and array.ndim == 0:
         _refuse(name, f"is a {type(values).__name__}: pass an array, a list or a data frame of numbers")
     if array.dtype.kind not in "biuf":
-        _refuse(name, f"holds {WANTED.get(array.dtype.kind, TEXT)}")
+        _refuse(name, f"holds {WANTED.get(array.dtype.kind) or _unfit(array, name)}")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _unfit(array: np.ndarray, name: str) -> str:
+    """What dates, times, text or objects are, and how numbers are made of them."""
+    kinds = {type(one) for one in array.flat} or {array.dtype.type}
+    if type(None) in kinds:
+        missing = np.reshape([one is None for one in array.flat], array.shape)
+        return f"None (the first at {_first(missing)}): leave these rows out, or fill the numbers in"
+    first = "turn them into numbers first, such as days:"
+    if all(issubclass(one, date | np.datetime64) for one in kinds):
+        since = f"numpy.asarray({name}, 'M8[s]') - numpy.datetime64('2000-01-01')"
+        return f"dates: {first} ({since}) / numpy.timedelta64(1, 'D')"
+    if all(issubclass(one, timedelta | np.timedelta64) for one in kinds):
+        return f"time differences: {first} numpy.asarray({name}, 'm8[s]') / numpy.timedelta64(1, 'D')"
+    what = "objects" if array.dtype.kind == "O" else "text"
+    try:
+        array.astype(float)
+    except (TypeError, ValueError):
+        return f"{what} instead of numbers: number words with {NUMBERING}"
+    return f"{what}: pass numpy.asarray({name}).astype(float)"
 
 
 def _of_frame(values: Any, name: str) -> np.ndarray:
@@ -198,7 +248,11 @@ def _of_frame(values: Any, name: str) -> np.ndarray:
     frame = pd.DataFrame(values)
     for column, kind in frame.dtypes.items():
         if not pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_complex_dtype(kind):
-            _refuse(name, f"has the type '{kind}' in column {column!r}: turn it into numbers first, or leave it out")
+            _refuse(
+                name,
+                f"has the type '{kind}' in column {column!r}: turn it into numbers first (astype(float) where it reads "
+                "as numbers), or leave it out",
+            )
     return frame.to_numpy(np.float64, na_value=np.nan)
 
 
@@ -225,9 +279,9 @@ def _whole(array: np.ndarray, below: int, name: str, what: str) -> np.ndarray:
         bad |= ~np.isfinite(array) | (array != np.floor(array))
     if bad.any():
         allowed = "0, 1, 2, ..." if below == MOST else f"from 0 to {below - 1}"
-        advice = "number them with numpy.unique(..., return_inverse=True)"
+        advice = f"number them with {NUMBERING}"
         if array[bad][0] >= below < MOST:
-            advice = "if there are more, say how many when building the posterior"
+            advice = "use the numbering used for training; if there are more, say how many when building the posterior"
         _refuse(name, f"has {array[bad][0]} at {_first(bad)}, but {what} {allowed} are needed: {advice}")
     return array.astype(np.int64)
 

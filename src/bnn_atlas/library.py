@@ -3,7 +3,7 @@
 The modules that they need are imported on the first call, because JAX must not be imported before `configure`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,6 +34,8 @@ class NetworkPosterior(NamedTuple):
     """0 for regression."""
     vocabulary: int = 0
     """Number of token ids; 0 for rows of numbers."""
+    columns: tuple[Hashable, ...] = ()
+    """Names of the columns of the rows, if they were a frame."""
 
     def __repr__(self) -> str:
         """Network, likelihood, prior and numbers of parameters and rows."""
@@ -45,7 +47,7 @@ class NetworkPosterior(NamedTuple):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle settings and arrays; the functions are built again from them."""
-        return _built_again, (self.config, self.data, self.classes, self.vocabulary)
+        return _built_again, (self.config, self.data, *self[3:])
 
     @property
     def _dtype(self) -> Any:
@@ -64,7 +66,8 @@ def build_posterior(
     """Posterior of a network given data, p(theta | x, y)^(1 / T) up to a constant.
 
     Nothing is scaled here: inputs and regression targets should have zero mean and unit variance. Warns of labels that
-    look like a mistake: of one class only, counted from 1, or with classes that never occur.
+    look like a mistake (all the same, another one in each row, counted from 1, or with classes that never occur), and,
+    as all functions that take rows and targets, of frames of pandas whose rows have other labels than the targets.
 
     Args:
         x: inputs, as tables [n, d], images [n, height, width, channels], or token ids [n, length].
@@ -96,6 +99,7 @@ def build_posterior(
             f"classes is {classes}, but likelihood '{config.likelihood.kind}' is a regression: leave it out"
         )
     arrays.check_order(x, y)
+    columns = arrays.column_names(x)
     x = arrays.rows(x, dtype, vocabulary=vocabulary)
     y = arrays.targets(y, config.likelihood, classes, dtype, count=len(x))
     if not vocabulary:
@@ -106,7 +110,7 @@ def build_posterior(
         arrays.check_spread(y, dtype, "y")
     posterior, prior = _density(config, x, classes, vocabulary)
     data = density.posterior_data(x, y, prior, config.data_shards, vocabulary, shape=x.shape[1:], classes=classes)
-    return NetworkPosterior(posterior, data, config, classes, vocabulary)
+    return NetworkPosterior(posterior, data, config, classes, vocabulary, columns)
 
 
 def _density(config: "PosteriorConfig", x: np.ndarray, classes: int, vocabulary: int) -> "tuple[Posterior, Prior]":
@@ -132,10 +136,12 @@ def _density(config: "PosteriorConfig", x: np.ndarray, classes: int, vocabulary:
     )
 
 
-def _built_again(config: "PosteriorConfig", data: "PosteriorData", classes: int, vocabulary: int) -> NetworkPosterior:
+def _built_again(
+    config: "PosteriorConfig", data: "PosteriorData", classes: int, vocabulary: int, columns: tuple[Hashable, ...]
+) -> NetworkPosterior:
     """A posterior from its pickle."""
     posterior, _ = _density(config, np.asarray(data.x), classes, vocabulary)
-    return NetworkPosterior(posterior, data, config, classes, vocabulary)
+    return NetworkPosterior(posterior, data, config, classes, vocabulary, columns)
 
 
 def starting_points(
@@ -182,6 +188,7 @@ def starting_points(
     if validation is not None:
         if not (isinstance(validation, tuple | list) and len(validation) == 2):
             raise DataError("validation must be two arrays, (rows, targets)")
+        arrays.check_order(*validation, "validation[0]", "validation[1]")
         held_out = _rows_like(posterior, validation[0], "validation[0]")
         watched = held_out, _targets_like(posterior, validation[1], len(held_out), "validation[1]")
     rows = Rows(x, y, jnp.asarray(watched[0], x.dtype), jnp.asarray(watched[1], y.dtype))
@@ -205,7 +212,7 @@ def sample(
 
     Raises:
         ConfigError: a setting is wrong.
-        DataError: the starting points or the seed are not what they stand for; the message says what to do.
+        DataError: the starting points, the folder or the seed are not what they stand for; the message says what to do.
         StartError: the density at a starting point is not finite.
     """
     import jax
@@ -216,6 +223,7 @@ def sample(
     from bnn_atlas.config.methods.hmc import LeapfrogSettings
     from bnn_atlas.config.methods.registry import MethodConfig
     from bnn_atlas.config.parts.priors import standard_deviation
+    from bnn_atlas.data.errors import DataError
     from bnn_atlas.inference.fingerprint import fingerprint_of_draws
     from bnn_atlas.methods.contract import build_method
     from bnn_atlas.posterior.compiled import kernel_name
@@ -232,7 +240,10 @@ def sample(
             raise ConfigError(f"method: {error}") from None
     config = config.for_rows(len(posterior.data.y))
     starts = arrays.starts(starts, posterior.density.layout, posterior._dtype)
-    seed, target = arrays.seed(seed), Path(folder)
+    seed = arrays.seed(seed)
+    if not isinstance(folder, str | Path):
+        raise DataError(f"folder is a {type(folder).__name__}: pass the name of a folder")
+    target = Path(folder)
     at_once = 1 if runtime.on_cpu() else len(starts)
     budget = 1e6 * posterior.config.gradient_memory_mb / at_once
     density = within_budget(posterior.density, posterior.data, budget)
@@ -247,7 +258,10 @@ def sample(
     notes = noted(config, density, len(posterior.data.y))
     attributes = {"provenance": {"settings": settings}, **notes}
     block = Block(starts, np.arange(len(starts)), _as_int32(seed), target / "chains", digest, attributes)
-    target.mkdir(parents=True, exist_ok=True)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise DataError(f"folder ({target}) is a file or in one: name a folder") from None
     run_block(build_method(config, density, posterior.data), density, posterior.data, block, config.checkpoint_every)
     pool_traces([block.destination], target / "pool.json")
     return open_pool(target / "pool.json")
@@ -264,11 +278,13 @@ def predict(
     Raises:
         DataError: an array is not what it stands for, or the draws belong to another posterior; the message names it.
     """
+    from bnn_atlas import arrays
     from bnn_atlas.inference.predictor import Predictor
     from bnn_atlas.metrics.gathering import streaming
 
     _check_posterior(posterior)
     _check_draws(posterior, draws)
+    arrays.check_order(x, y)
     rows = _rows_like(posterior, x)
     targets = None if y is None else _targets_like(posterior, y, len(rows))
     predictor = Predictor(posterior.density, posterior.data, 1e6 * posterior.config.gradient_memory_mb)
@@ -283,6 +299,7 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "Array
     """
     import pandas as pd
 
+    from bnn_atlas import arrays
     from bnn_atlas.data.errors import DataError
     from bnn_atlas.metrics.judgement import evaluate
     from bnn_atlas.metrics.tables.measurement import RunIdentity
@@ -295,6 +312,7 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "Array
             f"draws ({draws.path}) do not record the method that made them, which the scores depend on: pass the pool "
             "that `sample`, the pipeline or `open_reference` gives"
         )
+    arrays.check_order(x, y)
     rows = _rows_like(posterior, x)
     targets = _targets_like(posterior, y, len(rows))
     identity = RunIdentity("", "", "", 0, "", posterior.config.model.label, method["kind"])
@@ -372,6 +390,7 @@ def _rows_like(posterior: NetworkPosterior, x: Any, name: str = "x") -> np.ndarr
     """Further rows, like those of the posterior."""
     from bnn_atlas import arrays
 
+    arrays.check_columns(x, posterior.columns, name)
     shape = posterior.data.x.shape[1:]
     return arrays.rows(x, posterior._dtype, name, shape=shape, vocabulary=posterior.vocabulary)
 
