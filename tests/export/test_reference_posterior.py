@@ -285,6 +285,32 @@ def with_array(name: str, change: Callable[[np.ndarray], Any]) -> Callable[[dict
     return changed
 
 
+def with_recorded(**changes: Any) -> Callable[[dict[str, Any]], None]:
+    return with_about(attributes={"provenance": {"settings": changes}})
+
+
+def with_data(**changes: Any) -> Callable[[dict[str, Any]], None]:
+    def changed(contents: dict[str, Any]) -> None:
+        with_about(data=json.loads(contents[ABOUT])["data"] | changes)(contents)
+
+    return changed
+
+
+def with_inputs(values: np.ndarray) -> Callable[[dict[str, Any]], None]:
+    """Mean and scale of the inputs."""
+
+    def changed(contents: dict[str, Any]) -> None:
+        for name in ("x_mean", "x_scale"):
+            with_array(f"scaling/{name}", lambda a: values)(contents)
+
+    return changed
+
+
+def without_test_rows(contents: dict[str, Any]) -> None:
+    for name in ("rows/test", "targets/test"):
+        with_array(name, lambda a: a[:0])(contents)
+
+
 def with_header(header: bytes) -> Callable[[dict[str, Any]], None]:
     """Draws whose .npy header says something else than what follows."""
     content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * 64
@@ -311,6 +337,19 @@ def set_at(index: Any, value: Any) -> Callable[[np.ndarray], np.ndarray]:
         (with_array("chains", lambda a: a + 0.5), "chain numbers"),
         (with_array("draw_numbers", lambda a: a * 0), "draw numbers"),
         (with_array("statistics/log_prior", lambda a: a.astype(str)), "statistic 'log_prior'"),
+        (with_array("chains", lambda a: a.astype(np.uint64) + np.uint64(2**64 - 3)), "chain numbers up to 1844"),
+        (with_array("chains", lambda a: a[::-1]), "not in order"),
+        (with_array("draw_numbers", lambda a: a[::-1]), "not in order"),
+        (with_array("statistics/log_prior", lambda a: a * np.nan), "'log_prior' that is not a number"),
+        (with_array("statistics/divergent", lambda a: a.astype(int) - 7), "'divergent' below 0"),
+        *((with_about(excluded_chains=chains), "excluded chains") for chains in ([9], ["0"], [True], None, {})),
+        *((with_recorded(method=made_by), "draws of the method") for made_by in ({}, "hmc", {"kind": "zzz"}, None)),
+        (with_recorded(posterior=None), "posterior of the draws"),
+        (with_data(classes=["a", "a", "b"]), "classes that occur twice"),
+        *((with_data(rows=rows), "number of rows") for rows in (None, "60", 14.0)),
+        (with_inputs(np.ones(7)), r"x_\w+ of shape \(7,\)"),
+        (with_inputs(np.ones(())), r"x_\w+ of shape \(\)"),
+        (without_test_rows, "no test rows"),
         (with_array("rows/test", set_at(0, 10**9)), "row numbers up to 1000000000"),
         (with_array("rows/test", set_at(0, -1)), "row numbers"),
         (with_array("rows/test", lambda a: a + 0.5), "row numbers"),
@@ -360,6 +399,9 @@ def test_damaged_and_foreign_archives_are_refused(images: Made, tmp_path: Path) 
         open_reference(images.dataset)
     with pytest.raises(FileNotFoundError):
         open_reference(tmp_path / "none.zip")
+    for other in (tmp_path, None, 3):
+        with pytest.raises(ArchiveError, match="give the path of an archive of a reference posterior"):
+            open_reference(other)
 
 
 def test_reading_needs_no_jax(images: Made) -> None:

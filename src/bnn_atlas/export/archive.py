@@ -60,6 +60,9 @@ def read_archive(
         ArchiveError: this is not such an archive, or a file in it is damaged, missing or unknown.
         FileNotFoundError: the file does not exist.
     """
+    if not isinstance(path, str | Path) or Path(path).is_dir():
+        kind = "folder" if isinstance(path, str | Path) else type(path).__name__
+        raise ArchiveError(f"{path} is a {kind}: give the path of {what}, a zip")
     with Path(path).open("rb") as handle:
         try:
             with ZipFile(handle) as archive:

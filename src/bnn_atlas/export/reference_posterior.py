@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas import arrays
-from bnn_atlas.config.language.base import validated
+from bnn_atlas.config.language.base import MOST, validated
+from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.config.parts.posterior import CategoricalLikelihood, PosteriorConfig
 from bnn_atlas.data.dataset import fingerprint as data_fingerprint
 from bnn_atlas.data.split_data import SplitData
@@ -219,21 +220,42 @@ def _reference(path: Path, contents: Mapping[str, bytes]) -> Reference:
 def _checked(reference: Reference) -> Reference:
     """The reference; ValueError for contents of another kind, range or length than `save_reference` writes."""
     draws, data = reference.draws, reference.about["data"]
-    kept = ~np.isin(draws.chain_ids, reference.about["excluded_chains"])
-    _check_whole("chain numbers", draws.chain_ids)
-    _check_whole("draw numbers", draws.draw_ids)
+    _check_whole("chain numbers", draws.chain_ids, MOST)
+    _check_whole("draw numbers", draws.draw_ids, MOST)
+    if (np.diff(draws.chain_ids) < 0).any() or (np.diff(draws.draw_ids) < 0).any():
+        raise ValueError("chain or draw numbers that are not in order")
+    excluded = reference.about["excluded_chains"]
+    if not isinstance(excluded, list) or any(type(one) is not int or one not in draws.chain_ids for one in excluded):
+        raise ValueError(f"excluded chains {excluded!r:.80} that are not a list of its chain numbers")
+    kept = ~np.isin(draws.chain_ids, excluded)
     for chain in np.flatnonzero(kept).tolist():
         _check_real("draws", draws.read([chain]))
     for name, kind in draws.statistics.items():
         if kind.kind not in "biuf":
             raise ValueError(f"statistic '{name}' of type {kind}")
-    _check_whole("row numbers", np.concatenate([reference.rows[part] for part in PARTS]), data.get("rows"))
+        values = draws.statistic(name)
+        if name.startswith("log_") and np.isnan(values[kept]).any():
+            raise ValueError(f"statistic '{name}' that is not a number")
+        if kind.kind == "i" and (values < 0).any():
+            raise ValueError(f"statistic '{name}' below 0")
+    if type(data.get("rows")) is not int:
+        raise ValueError(f"{data.get('rows')!r:.80} as the number of rows of its data set")
+    _check_whole("row numbers", np.concatenate([reference.rows[part] for part in PARTS]), data["rows"])
     config = validated(PosteriorConfig, reference.posterior_settings, "posterior")
+    recorded = draws.attributes["provenance"]["settings"]
+    validated(PosteriorConfig, recorded["posterior"], "posterior of the draws")
+    method = recorded["method"]
+    if not isinstance(method, dict) or method.get("kind") not in METHODS:
+        raise ValueError(f"draws of the method {method!r:.80}, which this version does not have")
     labels = isinstance(config.likelihood, CategoricalLikelihood)
     if labels != (data["task"] == "classification") or labels != bool(data["classes"]):
         raise ValueError(f"likelihood '{config.likelihood.kind}' for the task {data['task']!r}")
+    if len(set(data["classes"])) != len(data["classes"]):
+        raise ValueError("classes that occur twice")
     for part, rows in reference.rows.items():
         given = reference.targets[part]
+        if not len(rows):
+            raise ValueError(f"no {part} rows")
         if given.shape != rows.shape:
             raise ValueError(f"{len(rows)} {part} rows and targets of shape {given.shape}")
         if given.dtype.kind not in ("iu" if labels else "f"):
@@ -244,7 +266,8 @@ def _checked(reference: Reference) -> Reference:
         _check_real(name, values)
         if name.endswith("_scale") and (values <= 0).any():
             raise ValueError(f"{name} is not positive")
-        if values.shape != reference.scaling[f"{name[0]}_mean"].shape or (name[0] == "y" and values.shape):
+        inputs = 1 if data["kind"] == "tokens" else data["shape"][-1]
+        if values.shape != ((inputs,) if name[0] == "x" else ()):
             raise ValueError(f"{name} of shape {values.shape}")
     found = list(reference.metrics.columns)
     if found != list(COLUMNS) or any(reference.metrics[name].dtype.kind not in "iuf" for name in NUMBERS):
@@ -273,11 +296,11 @@ def _check_real(name: str, values: np.ndarray) -> None:
         raise ValueError(f"{name} of type {values.dtype} that are not all finite numbers")
 
 
-def _check_whole(name: str, values: np.ndarray, below: int | None = None) -> None:
+def _check_whole(name: str, values: np.ndarray, below: int) -> None:
     """ValueError unless these are different whole numbers from 0 to `below` - 1."""
     if values.ndim != 1 or values.dtype.kind not in "iu" or not values.size or values.min() < 0:
         raise ValueError(f"{name} of type {values.dtype} and shape {values.shape} that do not count from 0")
     if len(np.unique(values)) != len(values):
         raise ValueError(f"{name} that occur twice")
-    if below is not None and values.max() >= below:
-        raise ValueError(f"{name} up to {values.max()}, and {below} rows")
+    if values.max() >= below:
+        raise ValueError(f"{name} up to {values.max()}, but the largest can be {below - 1}")
