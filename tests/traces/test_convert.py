@@ -1,4 +1,5 @@
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -167,6 +168,21 @@ def test_arviz_computes_with_it(pool):
     ours = arviz.rhat(source.to_arviz(), var_names=["layer1.weight", "log_sigma"])
     np.testing.assert_allclose(ours["log_sigma"], arviz.rhat(values[:, :, -1].astype(float)), rtol=1e-6)
     assert ours["layer1.weight"].shape == (2, 4)
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # used by ArviZ
+def test_every_dimension_has_a_coordinate_and_the_objects_can_be_pickled(pool):
+    source, values, _ = pool
+    data = source.to_arviz({"observed_data": {"y": (("row",), np.arange(3.0))}})
+    for child in as_tree(data).children.values():
+        assert set(child.dims) <= set(child.coords)
+    again = pickle.loads(pickle.dumps(data))
+    for name, child in as_tree(data).children.items():
+        assert child.to_dataset().identical(as_tree(again)[name].to_dataset())
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(source.to_xarray()))["draws"], values)
+    if hasattr(data, "to_dataframe"):  # before ArviZ 1
+        frame = data.to_dataframe(groups=["posterior"], include_coords=False)
+        assert len(frame) == values.shape[0] * values.shape[1]
 
 
 def test_arviz_gets_the_scalars_of_arrays_that_a_selection_cuts(pool):

@@ -7,6 +7,7 @@ all rows together is `total_log_likelihood`: ArviZ takes a `log_likelihood` for 
 import json
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,29 +91,44 @@ def to_arviz(source: "Draws", groups: Mapping[str, Group] | None = None) -> "arv
                 variables[source.parameter_names[place]] = _array(source, None, stored[stored == place])
     coordinates, attributes = _coordinates(source), _attributes(source)
     datasets: dict[str, Any] = {
-        "posterior": xarray.Dataset(variables, coordinates, attributes),
-        "sample_stats": xarray.Dataset(_statistics(source), coordinates, attributes),
+        "posterior": _dataset(variables, coordinates, attributes),
+        "sample_stats": _dataset(_statistics(source), coordinates, attributes),
+        **{name: _dataset(group, coordinates) for name, group in (groups or {}).items()},
     }
-    for name, group in (groups or {}).items():
-        sizes = {axis: size for axes, values in group.values() for axis, size in zip(axes, values.shape, strict=True)}
-        along = {axis: coordinates.get(axis, np.arange(size)) for axis, size in sizes.items()}
-        datasets[name] = xarray.Dataset(group, along)
     if arviz.__version__.startswith("0."):
         return arviz.InferenceData(**datasets)
     return xarray.DataTree.from_dict(datasets)
+
+
+def _dataset(
+    group: Mapping[str, Any], coordinates: Mapping[str, np.ndarray], attributes: Mapping[str, Any] | None = None
+) -> xarray.Dataset:
+    """The variables, with a coordinate for every dimension: 0, 1, ... where none is given."""
+    variables = {name: xarray.as_variable(values) for name, values in group.items()}
+    sizes = {str(axis): size for variable in variables.values() for axis, size in variable.sizes.items()}
+    along = {axis: coordinates.get(axis, np.arange(size)) for axis, size in sizes.items()}
+    return xarray.Dataset(variables, along, attributes)
 
 
 def _array(source: "Draws", parameter: Parameter | None, places: np.ndarray) -> xarray.Variable:
     """The model array, or for `parameter` None the single scalar, stored at `places`."""
     shape = parameter.shape if parameter else ()
     names = tuple(f"{parameter.name}.{axis}" for axis in _axes(parameter)) if parameter else ()
-
-    def read(chains: np.ndarray, draws: np.ndarray, *axes: np.ndarray) -> np.ndarray:
-        wanted = places.reshape(shape)[np.ix_(*axes)] if axes else places
-        values = source.read(chains, draws, wanted.reshape(-1))
-        return values.reshape(chains.size, draws.size, *(axis.size for axis in axes))
-
+    read = partial(_read_array, source, places.reshape(shape))
     return _variable(("chain", "draw", *names), read, (source.chains, source.draws, *shape), source.dtype)
+
+
+def _read_array(
+    source: "Draws", places: np.ndarray, chains: np.ndarray, draws: np.ndarray, *axes: np.ndarray
+) -> np.ndarray:
+    wanted = places[np.ix_(*axes)] if axes else places
+    return source.read(chains, draws, wanted.reshape(-1)).reshape(chains.size, draws.size, *wanted.shape)
+
+
+def _read_statistic(
+    source: "Draws", names: tuple[str, ...], dtype: np.dtype, chains: np.ndarray, draws: np.ndarray
+) -> np.ndarray:
+    return np.sum([source.statistic(name, chains, draws) for name in names], axis=0).astype(dtype)
 
 
 def _axes(parameter: Parameter) -> tuple[str, ...]:
@@ -127,9 +143,7 @@ def _statistics(source: "Draws") -> dict[str, xarray.Variable]:
     """The statistics under ArviZ's names, and `lp`."""
 
     def variable(dtype: np.dtype, *names: str) -> xarray.Variable:
-        def read(chains: np.ndarray, draws: np.ndarray) -> np.ndarray:
-            return np.sum([source.statistic(name, chains, draws) for name in names], axis=0).astype(dtype)
-
+        read = partial(_read_statistic, source, names, dtype)
         return _variable(("chain", "draw"), read, (source.chains, source.draws), dtype)
 
     kinds = dict(source.statistics)
