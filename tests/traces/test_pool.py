@@ -153,7 +153,7 @@ def test_incomplete_missing_and_changed_blocks_are_refused(blocks, tmp_path, mak
     with pytest.raises(TraceError, match=r"no trace at .*block0"):
         pool_traces(paths, target)
     make_trace("block0/trace.zarr", 3, 10, chain_ids=[11, 2, 8])
-    with pytest.raises(TraceError, match=r"block0.* has changed .* chain_ids was .* Pool the blocks again"):
+    with pytest.raises(TraceError, match=r"block0.* has changed .* chain_ids was .* Delete the pool, and run"):
         open_pool(target)
     (paths[0] / "draws" / "c.0.0.0").unlink()
     with pytest.raises(TraceError, match="incomplete"):
@@ -168,8 +168,9 @@ def test_a_damaged_pool_is_refused(tmp_path, text):
 
 
 def test_what_is_no_pool_is_refused(tmp_path):
-    with pytest.raises(TraceError, match="cannot read the pool"):
-        open_pool(tmp_path / "pool.json")
+    for path in (tmp_path / "pool.json", tmp_path, None, 3):
+        with pytest.raises(TraceError, match="path of a pool"):
+            open_pool(path)
     (tmp_path / "pool.json").write_text(json.dumps({"format": "x", "blocks": []}))
     with pytest.raises(TraceError, match="the format 'x'"):
         open_pool(tmp_path / "pool.json")

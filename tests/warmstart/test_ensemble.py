@@ -187,13 +187,13 @@ def test_every_epoch_and_member_leaves_other_rows_out(batch: int) -> None:
 def test_divergence_names_the_member(validation: int) -> None:
     rows = ROWS._replace(x_validation=ROWS.x_validation[:validation], y_validation=ROWS.y_validation[:validation])
     config = FULL.model_copy(update={"learning_rate": 1e30, "max_epochs": 3})
-    with pytest.raises(TrainingError, match=r"warm start 4 .*not finite; lower warmstart.learning_rate"):
+    with pytest.raises(TrainingError, match=r"warm start 4 .*not finite; lower learning_rate"):
         train_ensemble(LINEAR, config, rows, np.array([4, 5]), 0)
 
 
 def test_batch_larger_than_the_rows_is_refused() -> None:
     config = FULL.model_copy(update={"batch_size": 34})
-    with pytest.raises(ValueError, match=r"warmstart.batch_size \(34\) exceeds the 33 training rows"):
+    with pytest.raises(ValueError, match=r"^batch_size \(34\) exceeds the 33 training rows"):
         train_ensemble(GAUSSIAN, config, ROWS, np.array([0]), 0)
 
 

@@ -163,8 +163,9 @@ class _Run:
         for chain, likelihood, prior in zip(self.block.chain_ids, *density, strict=True):
             if not np.isfinite(likelihood + prior):
                 raise StartError(
-                    f"chain {chain} cannot start: its log-likelihood is {likelihood} and its log-prior {prior} at the "
-                    "warm start; lower warmstart.learning_rate, or check the data for extreme values"
+                    f"chain {chain} cannot start: its log-likelihood is {likelihood} and its log-prior {prior} at its "
+                    "start; train it with a lower learning_rate (`warmstart` of a run, `training` of "
+                    "`starting_points`), or check the data for extreme values"
                 )
         return states, Progress(0, 0)
 

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 FORMAT = "bnn-atlas pool 1"
 STOPPING = "stopping"
 """Attribute of a trace that a rule may have stopped: the rule's `report`."""
+AGAIN = "Delete the pool, and run the rule pool, or call `sample` with the same arguments, again."
+"""Advice for a pool that is not as it was written."""
 
 
 class Pool(Draws):
@@ -125,6 +127,8 @@ def pool_traces(paths: Iterable[str | Path], destination: str | Path) -> None:
 
 def open_pool(path: str | Path) -> Pool:
     """Open what `pool_traces` wrote; TraceError if it or a block is missing, damaged or changed since then."""
+    if not isinstance(path, str | Path):
+        raise TraceError(f"the pool is a {type(path).__name__}: give the path of a pool.json.")
     source = Path(path)
     try:
         content = json.loads(source.read_bytes())
@@ -132,14 +136,17 @@ def open_pool(path: str | Path) -> Pool:
         entries = [((folder / entry["path"]).resolve(), entry["chain_ids"]) for entry in content["blocks"]]
         stated = content["format"]
     except OSError as error:
-        raise TraceError(f"cannot read the pool {source}: {error.strerror or error}. Run the rule pool.") from error
+        raise TraceError(
+            f"cannot read the pool {source}: {error.strerror or error}. Give the path of a pool.json, which `sample`, "
+            "or the rule pool, writes."
+        ) from error
     except (KeyError, TypeError, ValueError) as error:
-        raise TraceError(f"the pool {source} is damaged: {error!r}. Delete it and pool the blocks again.") from error
+        raise TraceError(f"the pool {source} is damaged: {error!r}. {AGAIN}") from error
     if stated != FORMAT:
         raise TraceError(f"{source} has the format {stated!r}; this version reads {FORMAT!r}.")
     blocks = [open_trace(block_path) for block_path, _ in entries]
     if not blocks:
-        raise TraceError(f"the pool {source} lists no blocks. Delete it and pool the blocks again.")
+        raise TraceError(f"the pool {source} lists no blocks. {AGAIN}")
     draws = min(block.draws for block in blocks)
     for block, (block_path, chain_ids) in zip(blocks, entries, strict=True):
         for what, value in {**_shared(block, draws), "chain_ids": block.chain_ids.tolist()}.items():
@@ -147,7 +154,7 @@ def open_pool(path: str | Path) -> Pool:
             if value != expected:
                 raise TraceError(
                     f"{block_path} has changed since {source} was written: {what} was {expected} and is {value}. "
-                    "Pool the blocks again."
+                    f"{AGAIN}"
                 )
     _check(blocks)
     return Pool(source, blocks)

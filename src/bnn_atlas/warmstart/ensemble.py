@@ -89,7 +89,7 @@ def train_ensemble(
     batch = config.batch_size or len(rows.x)
     if batch > len(rows.x):
         raise ValueError(
-            f"warmstart.batch_size ({batch}) exceeds the {len(rows.x)} training rows: lower it or use null"
+            f"batch_size ({batch}) exceeds the {len(rows.x)} training rows: lower it, or take null (None) for all"
         )
     place = Placement(len(members))
     train = place.map(partial(_train_member, posterior, config, batch, dtype))
@@ -98,7 +98,8 @@ def train_ensemble(
     for member, best in zip(members, result.best_epoch, strict=True):
         if best < 0:
             raise TrainingError(
-                f"warm start {member} diverged: its loss is not finite; lower warmstart.learning_rate or check the data"
+                f"warm start {member} diverged: its loss is not finite; lower learning_rate (`warmstart` of a run, "
+                "`training` of `starting_points`) or check the data"
             )
     log.info("trained %d members, best epochs %d to %d", len(members), result.best_epoch.min(), result.best_epoch.max())
     return result
