@@ -527,16 +527,16 @@ OF_ROWS = {metric.name for metric in ROWS}
 METRICS = {metric.name: metric for group in GROUPS.values() for metric in group}
 """Name -> metric."""
 RANGES: dict[str, tuple[float, float]] = {
-    r"correlation_.*": (-1.0, 1.0),
+    r"correlation_.*|barrier_error_.*": (-1.0, 1.0),
     r"brier": (0.0, 2.0),
     r"accuracy.*|agreement.*|auroc_.*|calibration_.*|coverage|cycle_consistency|ece.*|entropy_histogram|fpr95_.*"
-    r"|mce.*|mean_maximum_confidence.*|pit_histogram|sce|total_variation.*|acceptance_.*|prior_distance|.*_share(_.*)?"
+    r"|mce.*|mean_maximum_confidence.*|pit_histogram|sce.*|total_variation.*|acceptance_.*|prior_distance|.*_share(_.*)?"
     r"|alignment_fixed|entropy_is_bound|reference_fit|referee_mixed|source_trusted": (0.0, 1.0),
     r"rmse.*|noise_sd.*|(.*_)?sd|function_sd|marginal_sd|weight_sd_.*|variance_.*|aligned_variance.*|wasserstein_1"
     r"|predictive_entropy.*|.*rhat_.*|.*ess_.*|bfmi_min|chains_.*|divergences.*|guarded_steps.*|draws_not_finite"
     r"|energy_change_(sd|variance.*|max_abs|nonfinite|mean_square.*)|step_size_.*|covariance_bias_bound|prior_shell"
-    r"|transpositions_.*|pair_(transpositions|transpositions_ceiling|squared_distance)|gradients_.*|seconds_.*|rows_.*"
-    r"|skipped_updates|singular|entropy_(error|bracket)|stacked_chains": (0.0, math.inf),
+    r"|transpositions_.*|pair_(transpositions.*|squared_distance)|gradients_.*|seconds_.*|rows_.*"
+    r"|skipped_updates|singular|entropy_(error|bracket)|stacked_chains|crps|interval_score": (0.0, math.inf),
 }
 """Pattern of names -> smallest and largest value; the first that fits counts, and all others have no bounds."""
 

@@ -67,12 +67,14 @@ def one(folder: Path, study: Study, **changes: Any) -> Claim:
         ({"dataset": "diabetis"}, ["error.dataset = 'diabetis': run 'one' has no such set", "; it has diabetes"]),
         (LESS, ["error: relation 'less_than' needs than"]),
         (LESS | {"than": {}}, ["error: than is the same value as the claim's own"]),
+        (LESS | {"than": {"runs": ["one", "one"]}}, ["error.than: these are the claim's own runs"]),
         (LESS | {"than": {"draws": 11}}, ["error.than.draws = 11: run 'one' has 10 draws"]),
         (LESS | {"than": {"chains": 5}}, ["error.than.chains = 5: run 'one' has 4 chains"]),
         (LESS | {"than": {"metric": "rmsee"}}, ["error.than.metric = 'rmsee': there is no such metric", "'rmse'?"]),
         (LESS | {"than": {"runs": ["two"]}}, ["error.than.runs: no run 'two' in study 'small'", "it has one"]),
         (GREATER | {"than": {"chains": 3}, "bound": -1.0}, ["error: relation 'greater_than' needs a bound of 0"]),
         ({"relation": "changes_less_than", "than": {"chains": 3}, "bound": None}, ["'changes_less_than' needs bound"]),
+        ({"relation": "changes_less_than", "than": {"chains": 3}, "bound": 0}, ["needs a bound above 0"]),
         ({"errors": 2}, ["error: errors are those of a difference of metrics", "'at_most', and than"]),
         (LESS | {"than": {"chains": 3}, "errors": 2}, ["error: errors are those of a difference of metrics"]),
         ({"given": "error"}, ["error.given: no claim 'error' before this one; these are none"]),
@@ -214,6 +216,13 @@ def test_claims_may_name_runs_that_a_smaller_scale_leaves_out(tmp_path: Path, ov
                 one(tmp_path, study, runs=[name])
 
 
+@pytest.mark.parametrize("others", [["one-seed2", "one-seed1"], ["one", "one-seed1"]])
+def test_a_grid_is_not_compared_with_its_own_runs(tmp_path: Path, others: list[str]) -> None:
+    study = load_study(study_file(tmp_path, run_edit(grid={"seed": [1, 2]})), "paper", DATASETS)
+    with refused("claims.error.than: these are the claim's own runs"):
+        one(tmp_path, study, **LESS, than={"runs": others})
+
+
 def equal(**changes: Any) -> Claim:
     return Claim.model_validate(EQUALS | {"paper_value": 1.0, "tolerance": 0.1} | changes)
 
@@ -264,7 +273,17 @@ ACCURACY, FIGURE = {"metric": "accuracy"}, {"figure": "curve", "metric": None, "
         (LESS | ACCURACY | THAN | {"bound": 0.5}, ""),
         ({"relation": "changes_less_than", "bound": 1} | ACCURACY | THAN, "cannot fail"),
         (LESS | {"than": {"metric": "accuracy"}, "bound": 1}, "cannot hold"),
-        (AT_LEAST | ACCURACY | THAN | {"bound": 2, "errors": 2}, ""),
+        (AT_LEAST | ACCURACY | THAN | {"bound": 2, "errors": 2}, "cannot hold"),
+        (AT_MOST | ACCURACY | THAN | {"bound": -2, "errors": 2}, "cannot hold"),
+        (AT_LEAST | ACCURACY | THAN | {"bound": -1, "errors": 2}, "cannot fail"),
+        (AT_LEAST | ACCURACY | THAN | {"bound": 0, "errors": 2}, ""),
+        (AT_LEAST | {"metric": "crps", "bound": 0}, "cannot fail"),
+        (AT_LEAST | {"metric": "interval_score", "bound": -1}, "cannot fail"),
+        (AT_LEAST | {"metric": "sce_uppal", "bound": 1.1}, "cannot hold"),
+        (AT_LEAST | {"metric": "barrier_error_max", "bound": -1}, "cannot fail"),
+        (AT_LEAST | {"metric": "pair_transpositions_change_max", "bound": 0}, "cannot fail"),
+        (EQUALS | ACCURACY | {"paper_value": 0, "tolerance": 1}, "cannot fail"),
+        (EQUALS | ACCURACY | THAN | {"paper_value": 0, "tolerance": 1}, "cannot fail"),
         (AT_LEAST | {"metric": "lppd", "bound": 0}, ""),
         (FIGURE | AT_LEAST | {"in_figure": {"column": "c", "take": "share_given"}, "bound": 1.5}, "cannot hold"),
         (FIGURE | AT_LEAST | {"in_figure": {"column": "c"}, "bound": 1.5}, ""),

@@ -167,6 +167,8 @@ class Claim(Model):
             raise ValueError(f"relation '{relation}' takes no tolerance; give bound")
         if self.errors is not None and (relation not in LIMITS or self.than is None or self.in_figure is not None):
             raise ValueError("errors are those of a difference of metrics: they need 'at_least' or 'at_most', and than")
+        if relation == "changes_less_than" and self.bound == 0:
+            raise ValueError(f"relation '{relation}' needs a bound above 0: by how much the values may differ")
         if compares and (self.bound or 0) < 0:
             raise ValueError(f"relation '{relation}' needs a bound of 0 or more: by how much the values differ")
         if self.other == self.own:
@@ -264,7 +266,7 @@ def _decided(claim: Claim, classes: bool) -> str:
     between = f"{what} lies between {low:g} and {high:g}"
     if least <= low and most >= high:
         return f"{between}, so it cannot fail: give a limit inside"
-    if claim.errors is None and (most < low or least > high or (strict and (most <= low or least >= high))):
+    if most < low or least > high or (strict and (most <= low or least >= high)):
         return f"{between}, so it cannot hold: give a limit inside"
     return ""
 

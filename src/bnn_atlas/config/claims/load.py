@@ -412,6 +412,12 @@ def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
                 continue
             _check_runs(side.runs, study, f"{path}: claims.{name}.{key}")
             _check_rows(side, study, f"{path}: claims.{name}{'.than' if key == 'than.runs' else ''}")
+        sides = [
+            side._replace(runs=tuple(sorted({run.name for each in side.runs for run in paper[each]})))
+            for side in claim.sides.values()
+        ]
+        if sides[1:] == sides[:1]:
+            raise ConfigError(f"{path}: claims.{name}.than: these are the claim's own runs; name others")
         figures = study.config.figures
         if claim.figure is not None and claim.figure not in figures:
             raise ConfigError(
