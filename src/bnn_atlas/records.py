@@ -106,7 +106,8 @@ def _replace(path: Path, content: Mapping[str, Any]) -> None:
     with refusals(path, "Make room, or write elsewhere; what the job has made is there, but not recorded"):
         with new.open("w", encoding="utf-8") as file:
             if content:
-                file.write(json.dumps({**content, CHECKSUM: _checksum(content)}, indent=1, sort_keys=True) + "\n")
+                # Settings keep their order, in which Snakemake compares them.
+                file.write(json.dumps({**dict(sorted(content.items())), CHECKSUM: _checksum(content)}, indent=1) + "\n")
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
