@@ -7,7 +7,6 @@ As a program, it runs them on a device and stores their results, to be compared 
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -196,10 +195,7 @@ def main(device: str, destination: str, share: str = "0/1") -> None:
     for name, program in list(programs().items())[first::step]:
         begun = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
-            try:
-                stored |= {f"{name}|{key}": np.asarray(array) for key, array in program(Path(folder)).items()}
-            except Exception:
-                print(f"{name} failed:\n{traceback.format_exc()}", flush=True)
+            stored |= {f"{name}|{key}": np.asarray(array) for key, array in program(Path(folder)).items()}
         print(f"{name}: {time.perf_counter() - begun:.1f} s", flush=True)
     np.savez(destination, **stored)
 

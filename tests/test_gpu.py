@@ -41,7 +41,10 @@ def test_every_program_lowers_for_cuda_and_rounds_alike_on_all_processors(
     assert not any("rsqrt(" in program.as_text() for program in compiled), "divides by `rounding.root` instead of sqrt"
 
 
-@pytest.mark.skipif(not find_spec("jax_cuda12_plugin"), reason="this environment has no JAX for CUDA")
+@pytest.mark.skipif(
+    not any(find_spec(f"jax_cuda{version}_plugin") for version in (12, 13)),
+    reason="this environment has no JAX for CUDA",
+)
 def test_a_gpu_gives_the_numbers_of_a_cpu(tmp_path: Path) -> None:
     results = []
     for device in ("gpu", "cpu"):
