@@ -23,7 +23,8 @@ LONGEST_LISTED = 50
 NAMED = 6
 """Number of rules that the first line of a run names."""
 BETWEEN_LINES = (10.0, 0.05, 1800.0)
-"""In a file, from one line of progress to the next: so many seconds and this part of the work, or so many seconds."""
+"""In a file, a line of progress follows the last one after the first number of seconds and this share of the work, or
+after the second number of seconds."""
 OF_SINGLE_JOBS = (LogEvent.JOB_INFO, LogEvent.GROUP_INFO, LogEvent.JOB_STARTED, LogEvent.JOB_FINISHED)
 SAID_PER_JOB = ("Select jobs to execute", "Handing over execution", "Touching output file", "Job ")
 """How messages without an event begin that a run prints for every job."""

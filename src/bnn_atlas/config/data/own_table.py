@@ -166,12 +166,12 @@ def survey(path: Path, own: OwnTable) -> Survey:
 
 
 def sentence(problem: Problem, most: int | None = None) -> str:
-    """A problem as one line that says what to put into the entry, with at most so many entries of a list."""
+    """A problem as one line that says what to put into the entry; longer lists are cut."""
     return f"{problem.text}; give {keys_text(problem.changes, most)}" if problem.changes else problem.text
 
 
 def keys_text(keys: Mapping[str, Any], most: int | None = None) -> str:
-    """Keys with their values, as an entry of config/datasets.yaml has them, with at most so many entries of a list."""
+    """Keys with their values, as an entry of config/datasets.yaml has them; longer lists are cut."""
     return " and ".join(f"`{key}: {_value_text(value, most)}`" for key, value in keys.items())
 
 

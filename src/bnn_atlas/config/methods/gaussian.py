@@ -140,7 +140,7 @@ class IVONConfig(ChainSettings):
         return self.model_copy(update={"hessian_momentum": 1 - 1 / memory})
 
     def note(self, rows: int) -> str:
-        """What is to be said of a fit to so many rows; empty if its memory is not longer than the fit."""
+        """A warning if the memory is longer than a fit to this number of rows; else empty."""
         steps, momentum = self._fit_steps(rows), self.for_rows(rows).hessian_momentum
         if momentum is None or momentum <= 1 - 1 / max(steps, 10):
             return ""

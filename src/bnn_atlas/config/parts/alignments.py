@@ -82,7 +82,7 @@ class AlignmentEntry(AlignmentConfig):
 
 
 def unsuited(config: AlignmentConfig, model: ModelConfig, chains: int, draws: int) -> tuple[str, str] | None:
-    """Field of an alignment that a network, or so many chains of `draws` draws, cannot have, and why; else None."""
+    """Field of an alignment that a network, or `chains` chains of `draws` draws, cannot have, and why; else None."""
     hidden = getattr(model, "hidden", None)
     if hidden == ():
         return "run", "its network has no hidden units to permute"
