@@ -1,5 +1,6 @@
 """What runs again in a finished small study after an edit, and which reason is given."""
 
+import json
 import os
 import random
 import shutil
@@ -92,6 +93,8 @@ def test_results_are_known_however_their_folder_is_called(copied, where):
 
 def test_without_snakemakes_records_a_changed_setting_counts_all_the_same(workspace):
     shutil.rmtree(workspace / "results" / "demo" / "records")
+    short = min((workspace / "results" / "demo" / "tables").glob(".*.record"))
+    short.write_text(json.dumps({"outputs": json.loads(short.read_text())["outputs"]}))
     assert planned(workspace, "all", "diagnostics") == {}
     edit(workspace / STUDY, "trajectory_length: 0.05", "trajectory_length: 0.06")
     assert planned(workspace)["sample"] == 1

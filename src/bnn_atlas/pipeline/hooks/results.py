@@ -94,7 +94,7 @@ def keep_records(results: str) -> None:
             return dict(read(persistence, subject, name))
         if record := read(persistence, subject, in_records(name, results)):
             return {**record, "input": _renamed(record.get("input"), results, back=True)}
-        if own := made_by(name, results):
+        if "settings" in (own := made_by(name, results)):
             params = sorted(map(repr, own["settings"]))
             return {"rule": own["rule"], "params": params, "record_format_version": RECORD_FORMAT_VERSION}
         return {}
