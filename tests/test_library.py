@@ -83,6 +83,7 @@ def test_example_of_the_documentation_runs_without_the_extras(tmp_path: Path) ->
     assert 0.15 < values["rmse"] < 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter")
 def test_the_example_for_arviz_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, example = examples("docs/library.md")
@@ -216,6 +217,7 @@ def test_draws_of_other_rows_are_no_draws_of_this_posterior() -> None:
         to_arviz(posterior, exact_draws(posterior.density.layout))
 
 
+@pytest.mark.slow
 def test_trajectories_relative_to_the_prior_become_numbers(tmp_path: Path) -> None:
     relative = {"kind": "hmc", "burn_in": 2, "steps": 4, "quarter_periods": 0.5, "leapfrog_steps": 4}
     settings = LINEAR | {"prior": {"kind": "normal", "variance": 0.25}, "temperature": 4.0}
@@ -251,6 +253,7 @@ def test_a_trace_of_one_kernel_is_not_continued_with_the_other(tmp_path: Path) -
     assert kernels[0][1] != kernels[1][1]
 
 
+@pytest.mark.slow
 def test_sampling_again_returns_the_same_draws_and_other_settings_new_ones(tmp_path: Path) -> None:
     posterior, folder = classifier(), tmp_path / "trace"
     starts = starting_points(posterior, 2, seed=1)

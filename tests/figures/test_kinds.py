@@ -26,6 +26,15 @@ UNLIMITED = {
     "transpositions_surface", "uci_table",
 }  # fmt: skip
 """Those that have a row for each run, or the mean of all."""
+SLOW = {
+    "flat_likelihood",
+    "marginal_densities",
+    "nuts_vs_mean_field",
+    "pair_plot",
+    "sigma_histograms",
+    "transpositions_stability",
+}
+"""Those that are drawn from most draws."""
 MANY = 14
 
 
@@ -33,7 +42,9 @@ def function(name: str) -> Any:
     return getattr(import_module(kinds()[name].module), name)
 
 
-@pytest.mark.parametrize("name", kinds())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in kinds()]
+)
 def test_the_same_runs_give_the_same_files_with_provenance_numbers_and_signs(
     name: str, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

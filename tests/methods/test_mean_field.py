@@ -155,6 +155,7 @@ def fits() -> dict[tuple[float, int | None], tuple[Line, Fit]]:
     return results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [(1.0, None), (0.5, None), (1.0, 7)])
 def test_optimum_is_the_mean_and_the_inverse_diagonal_of_the_precision(fits, setting):
     """T once: the variance at T is T / diag(precision)."""

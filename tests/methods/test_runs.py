@@ -77,6 +77,7 @@ def quiet(method, problem, tmp_path_factory):
         return run(method, problem, tmp_path_factory.mktemp("quiet") / "trace.zarr", checkpoint_every=EVERY)
 
 
+@pytest.mark.slow
 def test_an_interruption_within_each_phase_changes_no_bit(method, problem, quiet, tmp_path, monkeypatch):
     """The process dies after the first checkpoint within each phase and goes on."""
     monkeypatch.setattr(program, "Placement", on_two)

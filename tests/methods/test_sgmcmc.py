@@ -79,6 +79,7 @@ def starts(problem: Line, covariance: np.ndarray) -> np.ndarray:
     return np.random.default_rng(5).multivariate_normal(problem.mean, covariance, size=CHAINS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [0.0, 0.5, 0.9])
 def test_full_batch_moments_are_those_of_the_exact_recursion(beta):
     """At temperatures 1/2, 1 and 2, and at a step size at which the covariance is far from the posterior's."""
@@ -409,6 +410,7 @@ def test_devices_that_share_the_rows_give_the_chains_of_one(tmp_path):
     np.testing.assert_allclose(draws[1], draws[0], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_devices_that_share_the_rows_sample_the_target(tmp_path):
     """Numerical rule 3: eight rows on four devices, in batches of one row of each; the moments are exact."""
     problem = line(rows=8, features=2, shards=4)

@@ -217,6 +217,7 @@ def posterior_of(name: str, **settings):
     return posterior, data, theta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "pieces"), [("lenet", (1,)), ("lenetti", (1, 3)), ("cnn_lstm", (1, 3))])
 def test_gradients_of_all_rows_and_of_mini_batches_are_the_slope_of_the_density(name: str, pieces: tuple[int, ...]):
     posterior, data, theta = posterior_of(name)
@@ -312,6 +313,7 @@ def test_tokens_outside_the_vocabulary_are_refused(token: int):
         posterior_data(x, np.arange(ROWS) % 3, prior, vocabulary=9)
 
 
+@pytest.mark.slow
 def test_a_token_beyond_the_vocabulary_gives_nan_and_no_neighbours_word():
     network, theta, x = case("cnn_lstm")
     x[2, 3] = 9

@@ -36,6 +36,7 @@ def test_flags_of_the_user_stay_and_none_is_given_twice(monkeypatch: pytest.Monk
     assert os.environ["XLA_FLAGS"].split() == [*QUICKLY]
 
 
+@pytest.mark.slow
 def test_jobs_compute_the_same_with_other_programs(tmp_path: Path) -> None:
     environment = {**os.environ, "BNN_ATLAS_CACHE": str(tmp_path)}
     found = []

@@ -37,6 +37,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_figure_has_the_densities_that_the_sampler_stored(finished: Path) -> None:
     (file,) = (finished / RUN / "surface").glob("*.npz")
     found, pool = load_surfaces(file), open_pool(finished / RUN / "pool/pool.json")

@@ -68,6 +68,7 @@ def test_a_classification_is_scored_on_a_shift_and_against_another_run(finished)
     assert np.abs(ours - turned).max() > 0.1
 
 
+@pytest.mark.slow
 def test_adding_a_set_predicts_that_set_only(workspace):
     """In one job, which leaves alone what it finds; neither the test rows nor their scores are touched."""
     edit(workspace / STUDY, "shifts: [rotated30]", "shifts: [rotated30, blur2]")
@@ -278,6 +279,7 @@ def test_settings_that_are_left_out_have_defaults(workspace):
     assert run.returncode == 0, run.stdout
 
 
+@pytest.mark.slow
 def test_metadata_of_a_figure_say_what_the_scale_reduced(workspace):
     edit(workspace / STUDY, "    chains: 2\n", "    chains: 2\n    scales: { demo: { method: { steps: 10 } } }\n")
     run = snakemake(workspace, "cumulative_lppd")

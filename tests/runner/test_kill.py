@@ -98,6 +98,7 @@ def test_sigterm_writes_the_segment_and_resumes(tmp_path, cache, quiet):
     assert_same(complete(process, destination), quiet)
 
 
+@pytest.mark.slow
 def test_one_core_and_one_device_give_the_same_bits(tmp_path, cache, quiet):
     destination = tmp_path / "trace.zarr"
     assert_same(complete(start(destination, cache, threads=1, cpus="0"), destination), quiet)
