@@ -5,15 +5,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex, to_rgb
 
 from bnn_atlas.figures import style
-from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 
-MARKERS = ("o", "s", "^", "v", "P", "X", "*", "<", ">", "h", "p", "8")
 PALER = 0.4
-"""Share of white in the fill of a method; it is mixed in twice for a second method of the same colour, and so on."""
+"""Share of white in the fill of a method."""
 
 
 class Look(NamedTuple):
@@ -23,25 +20,15 @@ class Look(NamedTuple):
     dash: Any
     marker: str
     fill: str
-    """Its colour in areas: paler, and paler still for each further method of the same family."""
+    """Its colour in areas."""
 
 
 def method_looks(shown: Sequence[Shown]) -> dict[str, Look]:
-    """Label -> its look; labels of one family of methods share a colour and differ in dash, marker and fill.
-
-    Raises ValueError for more labels than there are looks.
-    """
-    methods = {one.label: one.method for one in reversed(shown)}
+    """Label -> its look, that of its method; ValueError for more labels than can be told apart."""
+    methods = {one.label: one.drawn_as for one in reversed(shown)}
     labels = list(dict.fromkeys(one.label for one in shown))
-    check_fits(len(labels), len(MARKERS), "labels")
-    used: dict[str, int] = {}
-    looks = {}
     lines = style.lines([methods[label] for label in labels])
-    for label, line, marker in zip(labels, lines, MARKERS, strict=False):
-        earlier = used.get(line.colour, 0)
-        used[line.colour] = earlier + 1
-        looks[label] = Look(line.colour, line.dash, marker, paler(line.colour, 1 - (1 - PALER) ** (earlier + 1)))
-    return looks
+    return {label: Look(*line, style.mixed(line.colour, PALER)) for label, line in zip(labels, lines, strict=True)}
 
 
 def draw_lines(
@@ -80,9 +67,3 @@ def line_entries(looks: Mapping[str, Look]) -> dict[str, dict[str, Any]]:
         label: {"color": look.colour, "ls": look.dash, "marker": look.marker, "mfc": look.fill, **common}
         for label, look in looks.items()
     }
-
-
-def paler(colour: str, white: float) -> str:
-    """A colour mixed with a share of white."""
-    red, green, blue = (channel + (1 - channel) * white for channel in to_rgb(colour))
-    return to_hex((red, green, blue))

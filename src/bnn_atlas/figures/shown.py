@@ -73,6 +73,11 @@ class Shown(NamedTuple):
     settings: Mapping[str, Any] = MappingProxyType({})
     """Its settings as in the study's file, with trajectory lengths as numbers."""
 
+    @property
+    def drawn_as(self) -> str:
+        """The method whose look it has: several optima are a deep ensemble."""
+        return "deep_ensemble" if self.method == "map" and self.chains > 1 else self.method
+
     def rows(self, table: pd.DataFrame) -> pd.DataFrame:
         """Rows of this run and split in a metric table."""
         name = self.run.rpartition("/")[2]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import matplotlib as mpl
 import numpy as np
 from cycler import cycler
+from matplotlib.colors import to_hex, to_rgb
 
 from bnn_atlas.config.methods.base import Family
 from bnn_atlas.config.methods.registry import METHODS as RECORDS
@@ -37,16 +38,22 @@ class Line(NamedTuple):
 
     colour: str
     dash: Any
+    marker: str = "o"
 
 
-FAMILIES: dict[Family, str] = {
-    "hamiltonian": BLACK,
-    "microcanonical": BLUE,
-    "optimised": VERMILION,
-    "langevin": SKY,
-    "stochastic_hamiltonian": GREEN,
-    "approximation": PURPLE,
+FAMILIES: dict[Family, tuple[str, str]] = {
+    "hamiltonian": (BLACK, "o8h"),
+    "microcanonical": (BLUE, "sHp"),
+    "optimised": (VERMILION, "^v<"),
+    "langevin": (SKY, "<>"),
+    "stochastic_hamiltonian": (GREEN, "PXph8"),
+    "approximation": (PURPLE, "DpXhH"),
+    "implicit": (ORANGE, "*"),
 }
+"""Family -> its colour, and the mark of each variant."""
+SHADES = (0.0, -0.5, 0.4, -0.75, 0.6)
+"""How much white, or black if negative, is mixed into the colour of a family for each variant."""
+MARKERS = ("o", "s", "^", "v", "P", "X", "*", "<", ">", "h", "p", "8")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)))
 
 
@@ -55,8 +62,21 @@ def dash(variant: int) -> Any:
     return DASHES[variant] if variant < len(DASHES) else (0, (4, 1.5, *(1, 1.5) * (variant - 2)))
 
 
-METHODS = {kind: Line(FAMILIES[record.family], dash(record.variant)) for kind, record in RECORDS.items()}
-"""Colour and dash of each method, the same in all figures: one colour per family."""
+def mixed(colour: str, white: float) -> str:
+    """A colour mixed with a share of white, or of black if the share is negative."""
+    red, green, blue = (channel * (1 - abs(white)) + max(white, 0.0) for channel in to_rgb(colour))
+    return to_hex((red, green, blue))
+
+
+METHODS = {
+    kind: Line(
+        mixed(FAMILIES[each.family][0], SHADES[each.variant]),
+        dash(each.variant),
+        FAMILIES[each.family][1][each.variant],
+    )
+    for kind, each in RECORDS.items()
+}
+"""Look of each method, the same in all figures."""
 
 RC: dict[str, Any] = {
     "figure.dpi": DPI,
@@ -107,13 +127,14 @@ def context() -> AbstractContextManager[None]:
 def lines(methods: Sequence[str]) -> list[Line]:
     """How to draw one line per entry.
 
-    The first line of each method looks as in `METHODS`; the others get the colours of `CYCLE` that are still free.
-    Raises ValueError for more lines than can be told apart.
+    The first line of each method looks as in `METHODS`; the others get the colours of `CYCLE`, and the marks, that are
+    still free. Raises ValueError for more lines than can be told apart.
     """
     chosen = {methods.index(method): METHODS[method] for method in dict.fromkeys(methods) if method in METHODS}
     free = iter([colour for colour in CYCLE if colour not in {line.colour for line in chosen.values()}])
+    marks = iter([mark for mark in MARKERS if mark not in {line.marker for line in chosen.values()}])
     try:
-        return [chosen[i] if i in chosen else Line(next(free), "-") for i in range(len(methods))]
+        return [chosen[i] if i in chosen else Line(next(free), "-", next(marks)) for i in range(len(methods))]
     except StopIteration:
         raise ValueError(f"{len(methods)} lines in one figure cannot be told apart; show fewer runs") from None
 

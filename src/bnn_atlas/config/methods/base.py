@@ -8,8 +8,10 @@ from pydantic import Field
 
 from bnn_atlas.config.language.base import Count, CountOrNone, Model
 
-Family = Literal["hamiltonian", "microcanonical", "langevin", "stochastic_hamiltonian", "optimised", "approximation"]
-"""Methods of one family share a colour in figures."""
+Family = Literal[
+    "hamiltonian", "microcanonical", "langevin", "stochastic_hamiltonian", "optimised", "approximation", "implicit"
+]  # fmt: skip
+"""Methods of one family have shades of one colour in figures."""
 PointNoise = Annotated[Literal["sampled", "point"], Field(exclude_if=lambda value: value == "sampled")]
 """How a variational method treats a learned noise; part of the settings only where it is given."""
 
@@ -37,7 +39,7 @@ class MethodSettings(Model):
     kind_of_draws: ClassVar[KindOfDraws]
     family: ClassVar[Family]
     variant: ClassVar[int] = 0
-    """Number of the line style within the family, from 0 (solid)."""
+    """Number of the shade, mark and line style within the family, from 0 (its colour, solid)."""
     builder: ClassVar[str]
     """`module:function` with the signature (settings, posterior, data) -> Method; imported when a run needs it."""
 

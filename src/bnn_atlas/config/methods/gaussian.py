@@ -61,7 +61,7 @@ class LowRankConfig(ChainSettings):
     title = "low-rank normal"
     kind_of_draws = KindOfDraws.INDEPENDENT
     family = "approximation"
-    variant = 4
+    variant = 2
     builder = "bnn_atlas.methods.low_rank:build_low_rank"
     centre = "mean"
 
@@ -101,7 +101,7 @@ class IVONConfig(ChainSettings):
     title = "IVON"
     kind_of_draws = KindOfDraws.INDEPENDENT
     family = "approximation"
-    variant = 5
+    variant = 3
     builder = "bnn_atlas.methods.ivon:build_ivon"
     centre = "mean"
 
@@ -193,7 +193,7 @@ class CompactConfig(MethodSettings):
     title = "compact"
     kind_of_draws = KindOfDraws.INDEPENDENT
     family = "approximation"
-    variant = 6
+    variant = 4
     builder = "bnn_atlas.methods.independent:build_compact"
 
     kind: Literal["compact"] = "compact"

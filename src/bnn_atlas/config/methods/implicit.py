@@ -279,8 +279,7 @@ class ImplicitConfig(ChainSettings):
 
     title = "implicit"
     kind_of_draws = KindOfDraws.INDEPENDENT
-    family = "approximation"
-    variant = 2
+    family = "implicit"
     builder = "bnn_atlas.methods.implicit.fitting:build_implicit"
 
     kind: Literal["implicit"] = "implicit"

@@ -54,7 +54,7 @@ def weight_densities(shown: Sequence[Shown]) -> Drawing:
         for label, own in part.groupby("line", sort=False)
     ]
     table = pd.concat(densities, ignore_index=True)
-    methods = {one.label: one.method for one in reversed(shown)}
+    methods = {one.label: one.drawn_as for one in reversed(shown)}
     labels = list(dict.fromkeys(one.label for one in shown))
     lines = style.lines([methods[label] for label in labels])
     looks = {
@@ -131,7 +131,6 @@ def _ordered(draws: NamedDraws) -> tuple[np.ndarray, np.ndarray]:
     return lines[:, order], draws.parameters["label"].to_numpy()[order]
 
 
-MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*")
 SHARE = 0.92
 """Share of the room of a pair of layers on the axis that its runs take up."""
 
@@ -151,21 +150,21 @@ def cross_layer_correlation(shown: Sequence[Shown]) -> Drawing:
     `from_first` is its distance from the first run's. Inputs: `subset`, the draws, with the same parameters for all
     runs; `aligned_draws`, the draws of alignments; and `table`, which says whose chains can be trusted.
     """
-    check_fits(len(shown), len(MARKERS), "runs")
+    check_fits(len(shown))
     data = pd.concat([_rows(one) for one in shown], ignore_index=True)
     of_first = data[data["run"] == shown[0].run].drop_duplicates(["split", "layers", "units"])
     first = of_first.set_index(["split", "layers", "units"])["excess"]
     there = pd.MultiIndex.from_frame(data[["split", "layers", "units"]])
     data["from_first"] = (data["excess"] - first.reindex(there).to_numpy()).abs()
     pairs = list(dict.fromkeys(data["layers"]))
-    lines = style.lines([one.method for one in shown])
+    lines = style.lines([one.drawn_as for one in shown])
     figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
     ax = figure.subplots()
     entries = {}
     places = data["units"].nunique()
     for number, (one, line) in enumerate(zip(shown, lines, strict=True)):
         own = data[(data["run"] == one.run) & (data["split"] == one.split)]
-        look: dict[str, Any] = {"marker": MARKERS[number], "color": line.colour, "ms": 3, "mew": 0.6, "ls": "none"}
+        look: dict[str, Any] = {"marker": line.marker, "color": line.colour, "ms": 3, "mew": 0.6, "ls": "none"}
         entries[panel_title(one)] = Line2D([], [], **look)
         for units, part in own.groupby("units"):
             aligned = units == "aligned"

@@ -81,7 +81,7 @@ def synthetic_bands(shown: Sequence[Shown]) -> Drawing:
         shares = {f"{100 * share:.0f} %": {"color": colour, "alpha": alpha} for share, alpha in SHARES.items()}
         return {"mean": {"color": colour, "lw": 1.1}, **shares}
 
-    figure, axes = _panels(functions, curves, [looks(style.METHODS[one.method].colour) for one in shown], 1.5)
+    figure, axes = _panels(functions, curves, [looks(style.METHODS[one.drawn_as].colour) for one in shown], 1.5)
     for ax, one in zip(axes, functions, strict=True):
         draws = f"{len(one.mean):,} draw{'s' if len(one.mean) > 1 else ''}"
         ax.text(0.03, 0.03, _lines(draws, one.remark), transform=ax.transAxes, fontsize=5.5, color=style.GREY)
@@ -129,7 +129,7 @@ def toy_bands(shown: Sequence[Shown]) -> Drawing:
             "truth": {"color": style.BLACK, "lw": 0.7, "ls": "--"},
         }
 
-    figure, axes = _panels(functions, curves, [looks(style.METHODS[one.method].colour) for one in shown], 1.55)
+    figure, axes = _panels(functions, curves, [looks(style.METHODS[one.drawn_as].colour) for one in shown], 1.55)
     for ax, one in zip(axes, functions, strict=True):
         noise = f"noise {math.sqrt(float(np.square(one.scale).mean())):.2f}"
         ax.text(
