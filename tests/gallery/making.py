@@ -12,7 +12,7 @@ from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import judge
 from bnn_atlas.config.data.splits import SCALED_WITH_TEST_ROWS
 from bnn_atlas.gallery.pictures import LARGEST, WIDTH
-from bnn_atlas.gallery.times import StudyJobs, jobs
+from bnn_atlas.kept.jobs import StudyJobs, jobs
 from tests.claims.making import COMPARISON, RUNS, claimed, row, seeds, table
 
 STUDY = {

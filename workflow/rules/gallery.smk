@@ -30,7 +30,7 @@ rule gallery:
     threads: 1
     params:
         lambda w: {"study": ATLAS.studies[w.study].config.model_dump(include={"title", "paper", "differences"})},
-        *code("bnn_atlas.gallery.study", "bnn_atlas.gallery.pieces", "bnn_atlas.config.claims.claim", without=JUDGING),
+        *code("bnn_atlas.gallery.study", "bnn_atlas.kept.pieces", "bnn_atlas.config.claims.claim", without=JUDGING),
         **told(pages=lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, f"{RESULTS}/gallery", [w.study], kept=False)),
     message:
         "Making the gallery of {wildcards.study}"

@@ -9,10 +9,8 @@ import jinja2
 import pandas as pd
 
 from bnn_atlas.gallery.escape import cell, plain
-from bnn_atlas.gallery.machines import by_machine, made_on
 from bnn_atlas.gallery.pictures import copied, figure_parts
 from bnn_atlas.gallery.score_tables import marks_of, score_sections
-from bnn_atlas.gallery.times import rule_times
 from bnn_atlas.gallery.verdicts import (
     RULE,
     UNDECIDED,
@@ -23,6 +21,7 @@ from bnn_atlas.gallery.verdicts import (
     read_claims,
     write_csv,
 )
+from bnn_atlas.kept.jobs import by_machine, made_on, rule_times
 
 WORDS = ("point", "at", "note", "trust")
 """Columns of the summary that hold text and may be empty."""
@@ -58,7 +57,7 @@ def write_gallery(
         summary: the study's summary table (.csv).
         runs: the table of its runs (.csv).
         claims: the table of claims of all studies (.parquet); None for a study without claims.
-        jobs: time and machine of each job (`gallery.times.jobs`).
+        jobs: time and machine of each job (`kept.jobs.jobs`).
         entries: run -> its entry in the study's file.
         datasets: data set -> its title.
         steps: commands for checking the study (`ladder`); None for the commands that every study has.

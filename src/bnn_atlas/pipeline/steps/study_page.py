@@ -17,10 +17,9 @@ from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import Judgement, judge
 from bnn_atlas.figures.drawing import draw
 from bnn_atlas.files import TableError, replaced
-from bnn_atlas.gallery.machines import machine_of
-from bnn_atlas.gallery.pieces import RUN_COLUMNS, Piece, Place, compact, kept_scale, read_piece, union, write_piece
 from bnn_atlas.gallery.study import ladder, write_gallery
-from bnn_atlas.gallery.times import StudyJobs, jobs
+from bnn_atlas.kept.jobs import StudyJobs, jobs, machine_of
+from bnn_atlas.kept.pieces import RUN_COLUMNS, Piece, Place, compact, kept_scale, read_piece, union, write_piece
 from bnn_atlas.metrics.judgement.pooled import CURVES, GridPoint, write_runs, write_summary
 from bnn_atlas.metrics.tables.parquet import concat_tables, read_table, write_rows
 from bnn_atlas.pipeline.made import Records

@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-from bnn_atlas.gallery.machines import NOT_RECORDED, by_machine, machine_of, made_on
-from bnn_atlas.gallery.times import JOB_COLUMNS, RuleTime, rule_times
+from bnn_atlas.kept.jobs import JOB_COLUMNS, NOT_RECORDED, RuleTime, by_machine, machine_of, made_on, rule_times
 from tests.gallery.making import benchmark, study_jobs, timing
 
 

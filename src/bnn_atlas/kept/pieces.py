@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from bnn_atlas.files import TableError, parquet_file, parquet_writer, put_back
-from bnn_atlas.gallery.times import JOB_COLUMNS
+from bnn_atlas.kept.jobs import JOB_COLUMNS
 from bnn_atlas.metrics.judgement.pooled import BY_CHAINS
 from bnn_atlas.metrics.tables.parquet import SCHEMA, read_table, write_rows
 
@@ -57,7 +57,7 @@ class Piece(NamedTuple):
     runs: pd.DataFrame
     """One row per run and split, RUN_COLUMNS."""
     jobs: pd.DataFrame
-    """One row per job, `gallery.times.JOB_COLUMNS`."""
+    """One row per job, `kept.jobs.JOB_COLUMNS`."""
     figures: dict[str, str]
     """Figure -> hash of its settings and its runs' settings."""
     densities: Densities

@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bnn_atlas.files import TableError
-from bnn_atlas.gallery.pieces import (
+from bnn_atlas.kept.jobs import JOB_COLUMNS
+from bnn_atlas.kept.pieces import (
     FOLDER,
     RUN_COLUMNS,
     Piece,
@@ -18,7 +19,6 @@ from bnn_atlas.gallery.pieces import (
     union,
     write_piece,
 )
-from bnn_atlas.gallery.times import JOB_COLUMNS
 from tests.claims.making import row, table
 
 ABOUT = ("0012", "12e4", "a machine", "jax 1", "", "xla", "256", "00e1")
