@@ -59,7 +59,7 @@ class Judgement(NamedTuple):
     difference: Estimate | None
     """Own minus other."""
     bound: float | None
-    """The claim's bound, including the standard errors that it allows; None for a claim without a bound."""
+    """The claim's bound; None for a claim without one."""
     margin: float | None
     """How far inside the limit (positive) or outside (negative); None without finite values."""
     reductions: dict[str, tuple[str, ...]]
@@ -112,9 +112,9 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
       sides of a comparison are the same row; the number needs the full size and a run is reduced; or the claim leans on
       a reference that has not converged (its numbers are kept).
     - `not tested`: a value leans on a referee that did not mix, or on a fit whose noise parameter did not converge; a
-      claim that has to hold first does not; the limit is in standard errors that are unknown; the claim leans only on
-      its own runs and their Monte Carlo error is larger than the distance from the limit; or the warm starts alone give
-      the same verdict, with values that the claim cannot distinguish from the chains'.
+      claim that has to hold first does not; the standard errors that it asks for are unknown, or the limit is within
+      them; the claim leans only on its own runs and their Monte Carlo error is larger than the distance from the limit;
+      or the warm starts alone give the same verdict, with values that the claim cannot distinguish from the chains'.
     - `not reproduced`: the relation does not hold, or a value is not finite.
     - `reproduced at reduced scale`: it holds and a run is reduced; `reproduced`: it holds and no run is.
 
@@ -165,11 +165,10 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
         return judged._replace(verdict=Verdict.NOT_TESTED, reason=reason, needed=f"that {claim.given} holds")
     if claim.errors is not None and compared.standard_error is None:
         needed = "several splits, or predictions of both runs for the same rows"
-        reason = "the standard error of the difference, which is its limit, is not known"
+        reason = "the standard error of the difference, which it needs, is not known"
         return judged._replace(verdict=Verdict.NOT_TESTED, reason=reason, needed=needed)
-    bound = _bound(claim, compared)
-    margin, holds = _relation(claim, compared.value, bound)
-    judged = judged._replace(bound=bound, margin=margin)
+    margin, holds = _relation(claim, compared.value)
+    judged = judged._replace(margin=margin)
     if same := _as_from_the_starts(claim, rows, study, measured, judged, holds):
         needed = "chains that leave their warm starts, or a claim that can tell them apart"
         return judged._replace(verdict=Verdict.NOT_TESTED, reason=same, needed=needed)
@@ -177,6 +176,9 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     if unsure is not None and abs(margin) < unsure:
         reason = f"its Monte Carlo error, {unsure:.2g}, is larger than its distance from the limit"
         return judged._replace(verdict=Verdict.NOT_TESTED, reason=reason, needed="more draws")
+    if claim.errors is not None and abs(margin) < claim.errors * (compared.standard_error or 0.0):
+        reason = f"its limit is less than {claim.errors:g} standard errors ({compared.standard_error:.2g} each) away"
+        return judged._replace(verdict=Verdict.NOT_TESTED, reason=reason, needed="more splits or test rows")
     if not holds:
         return judged._replace(verdict=Verdict.FAILED, reason=f"outside by {abs(margin):.3g}")
     return judged._replace(verdict=Verdict.REDUCED if reductions else Verdict.REPRODUCED)
@@ -236,7 +238,7 @@ def _as_from_the_starts(
     if not all(math.isfinite(one.value) for one in replaced.values()):
         return ""
     values = [one.value for one in replaced.values()]
-    at_starts, holds_there = _relation(claim, values[0] - (values[1] if len(values) > 1 else 0.0), judged.bound)
+    at_starts, holds_there = _relation(claim, values[0] - (values[1] if len(values) > 1 else 0.0))
     margin = abs(judged.margin or 0.0)
     resolution = claim.tolerance or (claim.bound if claim.relation == "changes_less_than" else margin if holds else 0.0)
     moved = [abs(estimate(rows[name], study, measured).value - one.value) for name, one in replaced.items()]
@@ -261,17 +263,9 @@ def _start_row(row: Repetition, side: Side, study: ClaimedStudy, measured: Measu
     return found if isinstance(found, Repetition) else None
 
 
-def _bound(claim: Claim, found: Estimate) -> float | None:
-    """The bound of a claim, extended by the standard errors of the difference that it allows, to three digits."""
-    if claim.errors is None or claim.bound is None or found.standard_error is None:
-        return claim.bound
-    beyond = float(f"{claim.errors * found.standard_error:.3g}")
-    return claim.bound - beyond if claim.relation == "at_least" else claim.bound + beyond
-
-
-def _relation(claim: Claim, value: float, limit: float | None) -> tuple[float, bool]:
+def _relation(claim: Claim, value: float) -> tuple[float, bool]:
     """How far the value, or the difference, is inside the claim's limit, and whether the claim holds."""
-    bound = limit or 0.0
+    bound = claim.bound or 0.0
     match claim.relation:
         case "equals":
             margin = (claim.tolerance or 0.0) - abs(value - (claim.paper_value or 0.0))

@@ -550,6 +550,15 @@ def value_range(name: str, classes: bool = False) -> tuple[float, float]:
     return next((limits for names, limits in RANGES.items() if re.fullmatch(names, name)), (-math.inf, math.inf))
 
 
+def natural_scale(name: str, classes: bool = False) -> float:
+    """By how much values of a metric differ where they differ a lot; infinite for a metric without such a scale.
+
+    It is the width of its range, the standard deviation of a standardised target, or one nat.
+    """
+    low, high = value_range(name, classes)
+    return 1.0 if METRICS[name].unit in (TARGET, NATS) else high - low
+
+
 def page() -> str:
     """Text of docs/metrics.md."""
     lines = [

@@ -253,7 +253,7 @@ def test_limits_that_cannot_fail(claim: Claim, why: str) -> None:
     assert why in found if why else found == ""
 
 
-AT_MOST, AT_LEAST = {"relation": "at_most"}, {"relation": "at_least"}
+AT_MOST, AT_LEAST, CHANGES = ({"relation": name} for name in ("at_most", "at_least", "changes_less_than"))
 ACCURACY, FIGURE = {"metric": "accuracy"}, {"figure": "curve", "metric": None, "runs": []}
 
 
@@ -287,6 +287,17 @@ ACCURACY, FIGURE = {"metric": "accuracy"}, {"figure": "curve", "metric": None, "
         (AT_LEAST | {"metric": "lppd", "bound": 0}, ""),
         (FIGURE | AT_LEAST | {"in_figure": {"column": "c", "take": "share_given"}, "bound": 1.5}, "cannot hold"),
         (FIGURE | AT_LEAST | {"in_figure": {"column": "c"}, "bound": 1.5}, ""),
+        (EQUALS | {"paper_value": 0, "tolerance": 1e9}, "natural scale of rmse (1)"),
+        (EQUALS | {"paper_value": 0, "tolerance": 0.5, "basis": "as it is"}, "natural scale of rmse (1)"),
+        (EQUALS | THAN | {"metric": "lppd", "paper_value": 0, "tolerance": 20}, "natural scale of lppd (1)"),
+        (EQUALS | ACCURACY | THAN | {"paper_value": 0, "tolerance": 0.5}, "natural scale of accuracy (1)"),
+        (CHANGES | THAN | {"bound": 50}, "natural scale of rmse (1)"),
+        (AT_LEAST | THAN | {"metric": "lppd", "bound": -50}, "natural scale of lppd (1)"),
+        (AT_MOST | THAN | {"bound": 50, "errors": 2}, "natural scale of rmse (1)"),
+        (AT_MOST | THAN | {"bound": -50}, ""),
+        (EQUALS | {"metric": "rmse_original_units", "paper_value": 0, "tolerance": 5}, "no natural scale"),
+        (EQUALS | {"metric": "rmse_original_units", "paper_value": 0, "tolerance": 5, "basis": "its spread"}, ""),
+        (EQUALS | FIGURE | {"in_figure": {"column": "c"}, "paper_value": 0, "tolerance": 5}, "no natural scale"),
     ],
 )
 def test_limits_outside_of_what_the_numbers_can_be(changes: dict[str, Any], why: str) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from bnn_atlas.config.language.base import Chains, Count, Model, Number, Positive, Text, did_you_mean
-from bnn_atlas.config.metrics import METRICS, value_range
+from bnn_atlas.config.metrics import METRICS, natural_scale, value_range
 
 Source = Literal["paper", "package", "beyond"]
 Relation = Literal["equals", "at_most", "at_least", "less_than", "greater_than", "changes_less_than"]
@@ -132,8 +132,9 @@ class Claim(Model):
     bound: Number | None = None
     """Limit of the relation."""
     errors: Positive | None = None
-    """For `at_least` and `at_most` with `than`: by how many of its standard errors the difference may go beyond
-    `bound`. Bound 0 with 2 errors means "at least as good, to within two standard errors"."""
+    """For `at_least` and `at_most` with `than`: by how many of its standard errors the difference has to be away from
+    `bound`, on either side; nearer, the claim is not tested. Bound -0.05 with 2 errors means "not lower by more than
+    0.05, with two standard errors to spare"."""
     tolerance: Positive | None = None
     """How far from `paper_value` a value may be and still count as equal."""
     basis: Text | None = None
@@ -223,13 +224,14 @@ def cannot_fail(claim: Claim, classes: bool = False) -> str:
 
     What its numbers can be comes first; `classes`: those of a classification. A difference whose size is published is
     tested against that size, to less than half of it: its sign alone, or an increase that may be zero or twice as
-    large, says too little. So does a value that may be off by half of itself.
+    large, says too little. So does a value that may be off by half of itself. Where no size is published, the natural
+    scale of the metric takes its place; a limit of a metric that has none needs its basis.
     """
     if why := _decided(claim, classes):
         return why
     paper, size = claim.paper_value, abs(claim.paper_value or 0.0)
     if not size:
-        return ""
+        return _unscaled(claim, classes)
     of_sign = claim.relation in ("less_than", "greater_than") or (claim.than and claim.relation in LIMITS)
     reach = -(claim.bound or 0.0) if claim.relation == "at_most" else claim.bound or 0.0
     if of_sign and reach < HALF * size:
@@ -268,6 +270,22 @@ def _decided(claim: Claim, classes: bool) -> str:
         return f"{between}, so it cannot fail: give a limit inside"
     if most < low or least > high or (strict and (most <= low or least >= high)):
         return f"{between}, so it cannot hold: give a limit inside"
+    return ""
+
+
+def _unscaled(claim: Claim, classes: bool) -> str:
+    """Why a limit, without a published size to compare it with, may be too wide to be missed; empty for a sound one."""
+    bound = claim.bound or 0.0
+    wide = {"equals": claim.tolerance or 0.0, "changes_less_than": bound, "at_most": bound, "at_least": -bound}
+    width = wide.get(claim.relation, 0.0)
+    if width <= 0 or (claim.relation in LIMITS and claim.than is None):
+        return ""
+    name = claim.own.metric
+    scale = math.inf if claim.in_figure else natural_scale(name, classes)
+    if math.isinf(scale) and not claim.basis:
+        return f"{name} has no natural scale that shows whether {width:g} is much: give a published number, or basis"
+    if width >= HALF * scale:
+        return f"{width:g} is half of the natural scale of {name} ({scale:g}) or more: give less than {HALF * scale:g}"
     return ""
 
 
