@@ -85,6 +85,14 @@ REGRESSION = (
         TARGET,
         "nominal level",
     ),
+    Metric("crps_original_units", "`crps`, in the target's own units", "lower", "target"),
+    Metric(
+        "interval_score_original_units",
+        "`interval_score`, in the target's own units",
+        "lower",
+        "target",
+        "nominal level",
+    ),
 )
 ROWS = (
     Metric(
@@ -536,7 +544,7 @@ RANGES: dict[str, tuple[float, float]] = {
     r"|predictive_entropy.*|.*rhat_.*|.*ess_.*|bfmi_min|chains_.*|divergences.*|guarded_steps.*|draws_not_finite"
     r"|energy_change_(sd|variance.*|max_abs|nonfinite|mean_square.*)|step_size_.*|covariance_bias_bound|prior_shell"
     r"|transpositions_.*|pair_(transpositions.*|squared_distance)|gradients_.*|seconds_.*|rows_.*"
-    r"|skipped_updates|singular|entropy_(error|bracket)|stacked_chains|crps|interval_score": (0.0, math.inf),
+    r"|skipped_updates|singular|entropy_(error|bracket)|stacked_chains|crps.*|interval_score.*": (0.0, math.inf),
 }
 """Pattern of names -> smallest and largest value; the first that fits counts, and all others have no bounds."""
 

@@ -237,7 +237,7 @@ def test_scores_of_the_mixture_are_over_rows_without_divergent_chains(memory_poo
     y = x @ [0.5, -1.0] + rng.normal(size=25)
     draws[1, 4] = np.nan
     summary = summarise(memory_pool(draws), predict_linear, x, y)
-    found = {m.metric: m for m in measure.prediction_measurements(summary, y, 1.0, "hmc")}
+    found = {m.metric: m for m in measure.prediction_measurements(summary, y, 4.0, "hmc")}
     prediction = predict_linear(draws[[0, 2]].reshape(-1, 3), x)
     rows = crps(prediction.mean, prediction.scale, y)
     assert found["crps"].value == pytest.approx(rows.mean(), rel=1e-12)
@@ -246,6 +246,10 @@ def test_scores_of_the_mixture_are_over_rows_without_divergent_chains(memory_poo
     assert found["interval_score"].value == pytest.approx(
         interval_score(prediction.mean, prediction.scale, y, 0.9).mean(), rel=1e-12
     )
+    for score in ("crps", "interval_score"):
+        scaled, own = found[score], found[f"{score}_original_units"]
+        assert own.at == scaled.at
+        assert (own.value, own.standard_error) == (4 * scaled.value, 4 * scaled.standard_error)
     few = summarise(memory_pool(draws), predict_linear, x, y, Limits(mixture_draws=9))
     (some,) = (m for m in measure.prediction_measurements(few, y, 1.0, "hmc") if m.metric == "crps")
     assert some.note.startswith("mixture of 6 of 20 draws")

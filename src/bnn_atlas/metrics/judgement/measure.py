@@ -185,12 +185,15 @@ def _regression(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> li
             Measurement("pit_histogram", float(share), note="share of rows", at=f"{(b + 1) / PIT_BINS:g}")
             for b, share in enumerate(shares)
         ),
-        *_scores_of_mixture(summary, y),
+        *_scores_of_mixture(summary, y, y_scale),
     ]
 
 
-def _scores_of_mixture(summary: PredictiveSummary, y: np.ndarray) -> list[Measurement]:
-    """Scores that need single draws, from the draws that are kept at all rows; none if the predictions keep none."""
+def _scores_of_mixture(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> list[Measurement]:
+    """Scores that need single draws, from the draws that are kept at all rows; none if the predictions keep none.
+
+    They have the unit of the target.
+    """
     if summary.mixture_mean is None:
         return []
     mean, log_noise = (
@@ -203,8 +206,9 @@ def _scores_of_mixture(summary: PredictiveSummary, y: np.ndarray) -> list[Measur
     }
     note = f"mixture of {len(mean)} of {total} draws, evenly spread" if len(mean) < total else ""
     return [
-        Measurement(name, float(rows.mean()), averages.error_of_mean(rows), note, at=at)
+        Measurement(f"{name}{ending}", float((unit * rows).mean()), averages.error_of_mean(unit * rows), note, at=at)
         for (name, at), rows in scores.items()
+        for ending, unit in (("", 1.0), ("_original_units", y_scale))
     ]
 
 
