@@ -158,6 +158,7 @@ MESSY = (
     + "40;x;NA;Lehm;1.200,5;\n41;x;k.A.;Lehm;1.200,5;\n42;x;-200,0;;?;\n"
 )
 GERMAN = {"separator": ";", "decimal": ",", "thousands": "."}
+WEIGHTS = "a,m,y\n" + "".join(f"{i},{i + 10} kg,{i % 7}\n" for i in range(30))
 LABELS = "a,kind\n" + "".join(f"{i},{'elm' if i % 2 else 'ash'}\n" for i in range(30)) + "1,NA\n2,\n3,nan\n"
 
 
@@ -185,6 +186,11 @@ LABELS = "a,kind\n" + "".join(f"{i},{'elm' if i % 2 else 'ash'}\n" for i in rang
         ("Report, spring, 2020\na,b,y\n1,2,3\n4,5,6\n", {}, 2, ["with 'y', is line 2; give `skip: 1`"]),
         ("Report, 1, 2\na;b;y\n1,5;2,5;3,5\n4,5;5;6,5\n", {}, 2, ["with 'y', is line 2", '`separator: ";"` and `skip']),
         ("a,y\n1,2\n3,4\n".encode("utf-16-le"), {}, 2, ['`encoding: "utf-16-le"`']),
+        ("a,y\n12\u2019000,1\n5'000.5,2\n7,3\n", {}, 3, ["line 2, column 'a'", '`thousands: "\'"`']),
+        ("a,y\n12,1\n\u2013,2\n7,3\n", {}, 2, ['`missing: ["\u2013"]`']),
+        (WEIGHTS, {}, 30, ["column 'm': '10 kg'", "numbers with 'kg': write the numbers alone in the file", '["m"]`']),
+        (WEIGHTS.replace("kg", "\u20ac"), {}, 30, ["numbers with '\u20ac'", '["m"]`']),
+        (WEIGHTS.replace(" kg", "", 26), {}, 26, ["numbers with 'kg': write the numbers alone", '`missing: ["36 kg"']),
     ],
 )  # fmt: skip
 def test_all_problems_are_said_at_once_and_each_advice_works(
@@ -218,7 +224,12 @@ def test_all_problems_are_said_at_once_and_each_advice_works(
         (gzip.compress(b"a,y\n1,2\n2,3\n", mtime=0), {"name": "mine.csv.gz"}, [[1], [2]], [2, 3]),
         ("ä,y\n1,2\n2,3\n".encode("cp1252"), {"encoding": "cp1252"}, [[1], [2]], [2, 3]),
         ("a,y\n1,2\n% end\n2,3\n", {"comment": "%"}, [[1], [2]], [2, 3]),
-        ("a,y\n\u22121,\u22122.5\n2,3\n", {}, [[-1], [2]], [-2.5, 3]),
+        *(
+            (f"a,y\n{minus}1,{minus}2.5\n2e-1,1.5-\n", {}, [[-1], [0.2]], [-2.5, -1.5])
+            for minus in "\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d"
+        ),
+        ("a;y\n1;1.234,5-\n2;2.000\u2212\n", GERMAN, [[1], [2]], [-1234.5, -2000]),
+        ("a,y\n1,\u201312'000\n2,12\u2019000.5\n", {"thousands": "'"}, [[1], [2]], [-12000, 12000.5]),
     ],
 )  # fmt: skip
 def test_the_registry_and_the_job_read_the_same(

@@ -21,10 +21,12 @@ from bnn_atlas.config.language.base import CountOrNone, Model
 Row = tuple[int, Sequence[str]]
 """Line of a text file or row of a sheet, from 1, and its cells without blanks around them; an empty cell is ''."""
 GZIP = b"\x1f\x8b"
-BLANKS = "\u00a0\u202f"
-"""What programs print between thousands instead of a blank."""
-MINUS = "\u2212"
-"""What programs print before negative numbers instead of a hyphen."""
+ALIKE = {" ": "\u00a0\u2009\u202f", "'": "\u2019\u02bc\u00b4`"}
+"""What stands between thousands -> what programs print instead of it."""
+MINUS = re.compile("[\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d]")
+"""What programs print instead of the hyphen of negative numbers."""
+AFTER = re.compile(r"^([\d.,].*)-$")
+"""A negative number with its minus behind it."""
 BINARY = {
     b"PK\x03\x04": "a workbook (.xlsx, .ods) or a zip archive",
     b"\xd0\xcf\x11\xe0": "an old workbook (.xls)",
@@ -69,7 +71,7 @@ class Numbers(Model):
     """What stands before the decimals of a number."""
     thousands: Annotated[Character | None, Field(exclude_if=lambda value: value is None)] = None
     """What stands between groups of three digits, such as the comma of 2,074.14; a blank also means a narrow or
-    no-break one."""
+    no-break one, and an apostrophe also a curved one."""
 
 
 class Written(Numbers):
@@ -203,10 +205,10 @@ def number(cell: str, decimal: str = ".", thousands: str | None = None) -> float
         return None
     if isinstance(cell, Real):
         decimal, thousands = ".", None
-    cell = cell.replace(MINUS, "-")
+    cell = AFTER.sub(r"-\1", MINUS.sub("-", cell))
     if thousands is not None:
-        if thousands == " ":
-            cell = re.sub(f"[{BLANKS}]", " ", cell)
+        if thousands in ALIKE:
+            cell = re.sub(f"[{ALIKE[thousands]}]", thousands, cell)
         if thousands in cell:
             mark, point = re.escape(thousands), re.escape(decimal)
             if not re.fullmatch(rf"[-+]?[1-9]\d{{0,2}}({mark}\d{{3}})+({point}\d*)?([eE][-+]?\d+)?", cell):

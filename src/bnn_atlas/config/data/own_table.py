@@ -41,13 +41,31 @@ SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", " ": 
 """What may stand between cells, in the order in which it is tried, and what it is called."""
 FORMS = ((".", None), (",", None), (".", ","), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"))
 """Characters before decimals and between thousands, in the order in which they are tried."""
-ABSENT = ("", "-", "--", ".", "?", "#n/a", "#na", "#value!", "<na>", "n/a", "na", "nan", "null", "none", "missing")
+ABSENT = (
+    "",
+    "-",
+    "--",
+    "\u2013",
+    "\u2014",
+    ".",
+    "?",
+    "#n/a",
+    "#na",
+    "#value!",
+    "<na>",
+    "n/a",
+    "na",
+    "nan",
+    "null",
+    "none",
+    "missing",
+)
 """What cells without a value often hold, in lower case."""
 NO_LABELS = ("", "#n/a", "#na", "<na>", "n/a", "na", "nan", "null", "?")
 """Words that are refused as classes, in lower case."""
 SHORT = {"true": "t", "false": "f", "yes": "y", "no": "n"}
 """Labels that are also written as one letter."""
-UNIT = re.compile(r"([^\w\s]?) ?[-+]?\d[\d.,]* ?(\D*)")
+UNIT = re.compile(r"([^\w\s]?) ?[-+\u2013\u2212]?\d[\d.,'\u2019]*\s?(\D*)")
 """A number with what is before and after it, such as 12.5 kg."""
 MANY = 10
 """Different words that a column of numbers may have, and entries of a list that are printed."""
@@ -474,6 +492,10 @@ def _cells(
         if name == own.target and (why := _no_target(filled, unknown)):
             keys[name] = ""
             lines[name] += f"; {why}"
+        elif name != own.target and (why := _unit(unknown)):
+            lines[name] += f"; {why}, then the column is used"
+            keys[name] = "drop" if len(set(unknown)) > MANY or 2 * len(unknown) > len(filled) else "missing"
+            absent += [cell for cell in dict.fromkeys(odd) if keys[name] == "missing" and cell not in absent]
         elif 2 * len(unknown) > len(filled):
             keys[name] = "task" if name == own.target else "drop" if _all_different(filled) else "text"
         elif name != own.target and (2 * len(odd) > len(cells) or len(set(unknown)) > MANY):
@@ -519,15 +541,21 @@ def _no_target(filled: Sequence[str], unknown: Sequence[str]) -> str:
         if len(set(unknown)) <= MANY and not any(re.search(r"\d", cell) for cell in unknown):
             return ""
         return "a row is not left out because of its target: write these cells as numbers in the file"
-    words = set(filled)
-    units = Counter("".join(found.groups()) for word in words if (found := UNIT.fullmatch(word)))
-    unit, count = max(units.items(), key=lambda item: item[1], default=("", 0))
-    if unit and count > max(2, len(words) / 2):
-        return (
-            f"these are numbers with '{unit}': write the numbers alone in the file. If they are classes, give `task: "
-            "classification` (`--task classification`)"
-        )
+    if why := _unit(filled):
+        return f"{why}. If they are classes, give `task: classification` (`--task classification`)"
     return _no_classes(filled)
+
+
+def _unit(cells: Sequence[str]) -> str:
+    """What to do about cells that are numbers with one unit; '' if they are not."""
+    words = set(cells)
+    units = Counter("".join(found.groups()).strip() for word in words if (found := UNIT.fullmatch(word)))
+    unit, count = max(units.items(), key=lambda item: item[1], default=("", 0))
+    return (
+        f"these are numbers with '{unit}': write the numbers alone in the file"
+        if unit and count > max(2, len(words) / 2)
+        else ""
+    )
 
 
 def _degenerate(parsed: Parsed, used: Sequence[str], own: OwnTable) -> Iterator[Problem]:
