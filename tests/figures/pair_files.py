@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, write_frame
+from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA, write_frame
 
 from .shown import shown
 
@@ -21,7 +21,7 @@ def pair_run(folder: Path, name: str, planted: list[int | None], draws: int = 3,
 
     The loss along a line is 0.3 plus a parabola; the error is a tenth of the loss.
     """
-    lines, matches, norms = [], [], []
+    lines, matches = [], []
     for i, count in enumerate(planted):
         transpositions = 12 if count is None else count
         for draw in range(draws):
@@ -39,13 +39,10 @@ def pair_run(folder: Path, name: str, planted: list[int | None], draws: int = 3,
                 matches += [
                     (2 * i, 2 * i + 1, draw, state, point, count, found, CEILING, UNITS, distance) for point in inside
                 ]
-            for chain in (2 * i, 2 * i + 1):
-                norms += [(chain, draw, array, 1.0 + draw + chain) for array in ("layer0.bias", "layer0.weight")]
-    files = {name: folder / f"{name}.parquet" for name in ("lines", "matches", "norms")}
+    files = {name: folder / f"{name}.parquet" for name in ("lines", "matches")}
     folder.mkdir(parents=True, exist_ok=True)
     write_frame(files["lines"], pd.DataFrame(lines, columns=LINE_SCHEMA.names), LINE_SCHEMA)
     frame = pd.DataFrame(matches, columns=MATCH_SCHEMA.names).astype({"planted": "Int64"})
     write_frame(files["matches"], frame, MATCH_SCHEMA)
-    write_frame(files["norms"], pd.DataFrame(norms, columns=NORM_SCHEMA.names), NORM_SCHEMA)
     common = {"method": "path", "task": "classification", "likelihood": "categorical", "hidden": (UNITS,)}
     return shown(name, files, **{**common, **changes})

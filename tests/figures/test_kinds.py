@@ -22,8 +22,8 @@ SHOWING = [name for name, kind in kinds().items() if kind.runs == "some"]
 UNLIMITED = {
     "agreement_tv", "agreement_tv_table", "barrier_against_transpositions", "barrier_along_training",
     "compact_agreement", "cumulative_lppd", "distance_against_transpositions", "flat_likelihood", "generator_sizes",
-    "marginal_densities", "norms_along_training", "prior_depth", "sampling_vs_ensemble", "transpositions_stability",
-    "transpositions_surface", "uci_table",
+    "loss_surface", "marginal_densities", "prior_depth", "sampling_vs_ensemble", "transpositions_stability",
+    "transpositions_along_line", "uci_table",
 }  # fmt: skip
 """Those that have a row for each run, or the mean of all."""
 SLOW = {

@@ -2,20 +2,18 @@
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.permutation_symmetry.pairs import (
-    MOST_ARRAYS,
     barrier_against_transpositions,
     barrier_along_training,
     correlation_text,
     distance_against_transpositions,
-    norms_along_training,
+    loss_surface,
+    transpositions_along_line,
     transpositions_stability,
-    transpositions_surface,
 )
-from bnn_atlas.metrics.tables.parquet import MATCH_SCHEMA, NORM_SCHEMA, read_frame, write_frame
+from bnn_atlas.metrics.tables.parquet import MATCH_SCHEMA, read_frame, write_frame
 
 from .pair_files import pair_run
 
@@ -30,14 +28,19 @@ def test_barriers_are_of_pairs_and_the_correlation_of_trained_ones(tmp_path: Pat
     assert correlation_text(trained[:3]) == ""
 
 
-def test_published_marks_are_beside_networks_of_512_units(tmp_path: Path) -> None:
+def test_published_curves_are_beside_networks_of_512_units(tmp_path: Path) -> None:
     run = pair_run(tmp_path, "pairs", [2, 5])
     matches = read_frame(run.files["matches"], MATCH_SCHEMA)
     wide = run._replace(files={**run.files, "matches": tmp_path / "wide.parquet"}, hidden=(512,))
     write_frame(wide.files["matches"], matches.assign(units=512), MATCH_SCHEMA)
-    for kind in (barrier_against_transpositions, distance_against_transpositions):
-        few, many = (len(kind([one]).figure.axes[0].lines) for one in (run, wide))
-        assert many > few
+    for kind, curves in (
+        (barrier_against_transpositions, 1), (distance_against_transpositions, 2), (barrier_along_training, 2),
+        (transpositions_along_line, 11),
+    ):  # fmt: skip
+        few, many = (kind([one]).figure.axes[0].lines for one in (run, wide))
+        assert len(many) - len(few) == curves
+    barrier = barrier_against_transpositions([wide]).figure.axes[0]
+    assert max(len(line.get_xdata()) for line in barrier.lines) == 50, "all of the published values"
 
 
 def test_distances_by_state(tmp_path: Path) -> None:
@@ -72,23 +75,9 @@ def test_courses_and_lines_are_means_over_pairs(tmp_path: Path) -> None:
     assert [len(ax.lines) for ax in figure.axes] == [5, 5, 4], "two states on two kinds of rows, and zero"
 
 
-def test_norms_are_means_over_networks(tmp_path: Path) -> None:
-    run = pair_run(tmp_path / "a", "pairs", [2, 5])
-    numbers = norms_along_training([run]).numbers
-    assert set(numbers["array"]) == {"layer0.bias", "layer0.weight"}
-    assert set(numbers["networks"]) == {4}
-    weight = numbers[numbers["array"] == "layer0.weight"].set_index("draw")["mean"]
-    assert weight.to_dict() == {0: 2.5, 1: 3.5, 2: 4.5}
-    frame = read_frame(run.files["norms"], NORM_SCHEMA)
-    many = pd.concat([frame.assign(array=f"layer{i}") for i in range(MOST_ARRAYS + 1)])
-    write_frame(run.files["norms"], many, NORM_SCHEMA)
-    with pytest.raises(ValueError, match=f"at most {MOST_ARRAYS} fit"):
-        norms_along_training([run])
-
-
 def test_points_of_lines_over_epochs_are_means_over_pairs(tmp_path: Path) -> None:
     run = pair_run(tmp_path / "a", "pairs", [2, 6])
-    of = transpositions_surface([run]).numbers.set_index(["state", "draw", "point"])["mean"]
+    of = transpositions_along_line([run]).numbers.set_index(["state", "draw", "point"])["mean"]
     assert of["as_trained", 1, 0.5] == 4
     assert of["as_trained", 2, 1.0] == 5
     assert of["aligned", 2, 0.5] == 0
@@ -96,4 +85,14 @@ def test_points_of_lines_over_epochs_are_means_over_pairs(tmp_path: Path) -> Non
     frame = read_frame(run.files["matches"], MATCH_SCHEMA)
     write_frame(run.files["matches"], frame[frame["point"] == 1.0].astype({"planted": "Int64"}), MATCH_SCHEMA)
     with pytest.raises(ValueError, match="surface: true"):
-        transpositions_surface([run])
+        transpositions_along_line([run])
+
+
+def test_the_loss_surface_has_all_epochs_after_the_start(tmp_path: Path) -> None:
+    drawing = loss_surface([pair_run(tmp_path / "a", "two_paths", [10, 5])])
+    of = drawing.numbers.set_index(["state", "draw", "point"])["mean"]
+    assert of["as_trained", 2, 0.5] == pytest.approx(0.3 + 0.75)
+    assert of["aligned", 1, 0.5] == pytest.approx(0.3)
+    assert set(of.index.get_level_values("draw")) == {1, 2}
+    left, right = (ax.collections[0] for ax in drawing.figure.axes[:2])
+    assert left.get_clim() == right.get_clim()

@@ -11,7 +11,6 @@ rule barriers:
         table=f"{RUN}/metrics/barriers.parquet",
         lines=f"{RUN}/metrics/lines.parquet",
         matches=f"{RUN}/metrics/matches.parquet",
-        norms=f"{RUN}/metrics/norms.parquet",
     log:
         PATHS.log("barriers/{study}/{run}/split{split}"),
     benchmark:

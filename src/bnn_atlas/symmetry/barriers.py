@@ -13,7 +13,7 @@ from scipy import stats
 
 from bnn_atlas.config.parts.evaluation import BarrierConfig
 from bnn_atlas.metrics.tables.measurement import Measurement
-from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA
+from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA
 from bnn_atlas.posterior.predictive import Predictive
 from bnn_atlas.symmetry.features import Features
 from bnn_atlas.symmetry.groups import Symmetry
@@ -301,17 +301,3 @@ def _scores(prediction: Predictive, y: np.ndarray) -> tuple[np.ndarray, np.ndarr
     residual = y - mean
     density = -0.5 * (residual / scale) ** 2 - np.log(scale) - 0.5 * np.log(2 * np.pi)
     return -density.mean(axis=1), np.sqrt((residual**2).mean(axis=1))
-
-
-def norms_of(draws: Draws) -> pd.DataFrame:
-    """Euclidean norm of each array of each draw (`parquet.NORM_SCHEMA`)."""
-    arrays = draws.layout.parameters
-    rows = []
-    for chains, positions, batch in draws.batches():
-        for chain, of_chain in zip(draws.chain_ids[chains], batch, strict=True):
-            for draw, theta in zip(draws.draw_ids[positions], of_chain, strict=True):
-                for p in arrays:
-                    start = draws.layout.offset(p.name)
-                    norm = float(np.linalg.norm(theta[start : start + p.size].astype(np.float64)))
-                    rows.append((int(chain), int(draw), p.name, norm))
-    return pd.DataFrame(rows, columns=NORM_SCHEMA.names)

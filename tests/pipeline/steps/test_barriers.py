@@ -12,7 +12,7 @@ from bnn_atlas.config.parts.evaluation import BarrierConfig
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.config.parts.starts import InitialConfig
 from bnn_atlas.inference.problem import load_problem
-from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, read_frame, read_table
+from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA, read_frame, read_table
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.pipeline.steps.symmetry import barriers
 from bnn_atlas.symmetry.barriers import PairError
@@ -35,7 +35,6 @@ class Compared(NamedTuple):
     rows: pd.DataFrame
     lines: pd.DataFrame
     matches: pd.DataFrame
-    norms: pd.DataFrame
 
 
 @pytest.fixture(scope="module")
@@ -64,15 +63,13 @@ def pool(folder: Path, draws: np.ndarray, layout: Layout) -> Path:
 
 def compared(run: Run, folder: Path, networks: np.ndarray, layout: Layout, **settings: Any) -> Compared:
     config = BarrierConfig.model_validate({"points": 5, "draws": None, **settings})
-    files = {name: folder / f"{name}.parquet" for name in ("table", "lines", "matches", "norms")}
+    files = {name: folder / f"{name}.parquet" for name in ("table", "lines", "matches")}
     barriers(
         run.dataset, run.split, pool(folder, networks, layout), **files, posterior=NETWORK,
         settings=config.model_dump(mode="json"), initial=INITIAL.model_dump(mode="json"), seed=SEED,
         identity=IDENTITY, marks=["a mark"],
     )  # fmt: skip
-    frames = [
-        read_frame(files[n], s) for n, s in (("lines", LINE_SCHEMA), ("matches", MATCH_SCHEMA), ("norms", NORM_SCHEMA))
-    ]
+    frames = [read_frame(files[n], s) for n, s in (("lines", LINE_SCHEMA), ("matches", MATCH_SCHEMA))]
     return Compared(read_table(files["table"]), *frames)
 
 
@@ -115,8 +112,6 @@ def test_losses_and_errors_on_a_line_are_those_of_double_precision(run: Run, lay
         y = run.images.y[rows]
         assert loss == pytest.approx(-log_probs[np.arange(5), y].mean(), rel=1e-4)
         assert error == np.mean(log_probs.argmax(axis=1) != y)
-    norm = found.norms.set_index(["chain", "array"])["norm"]
-    assert norm[1, "layer0.weight"] == pytest.approx(np.linalg.norm(layout.unflatten(draws[1, 0])["layer0.weight"]))
     distance = found.matches.loc[found.matches["state"] == "as_trained", "squared_distance"]
     assert distance.tolist() == pytest.approx([float(((draws[0, 0] - draws[1, 0]).astype(float) ** 2).sum())])
 

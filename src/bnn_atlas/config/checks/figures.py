@@ -156,7 +156,7 @@ NEEDED: tuple[tuple[Collection[str], Callable[[RunConfig], object], str], ...] =
     ([file for file, path in FILES.items() if "{reference}" in path], lambda run: run.evaluate.references,
      "no references; give the run evaluate.references"),
     (("referee", "referee_chains"), lambda run: run.referee, "no referee; give the run the section referee"),
-    (("barriers", "lines", "matches", "norms"), lambda run: run.evaluate.barriers,
+    (("barriers", "lines", "matches"), lambda run: run.evaluate.barriers,
      "no pairs of chains that are compared; give the run the section evaluate.barriers"),
     (("pruning_curves",), lambda run: run.evaluate.pruning,
      "no networks that are pruned; give the run the section evaluate.pruning"),

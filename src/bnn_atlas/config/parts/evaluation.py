@@ -12,8 +12,7 @@ from bnn_atlas.config.language.base import Count, DatasetName, Model, Number
 class BarrierConfig(Model):
     """Loss and error along straight lines between networks of two chains, as they are and after alignment.
 
-    Also the number of transpositions (NoT) of the permutation that aligns them, their squared distance, and the norms
-    of all arrays along the draws.
+    Also the number of transpositions (NoT) of the permutation that aligns them, and their squared distance.
     """
 
     pairs: Literal["neighbours", "first", "all"] = "neighbours"

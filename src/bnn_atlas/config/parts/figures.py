@@ -48,7 +48,6 @@ FILES = {
     "barriers": "metrics/barriers.parquet",
     "lines": "metrics/lines.parquet",
     "matches": "metrics/matches.parquet",
-    "norms": "metrics/norms.parquet",
     "pruning_curves": "metrics/pruning_curves.parquet",
     "aligned": "alignment/{alignment}/metrics.parquet",
     "aligned_draws": "alignment/{alignment}/draws.npz",

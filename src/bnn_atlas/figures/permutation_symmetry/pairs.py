@@ -8,25 +8,26 @@ import pandas as pd
 import pyarrow as pa
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import mark_published, published_handle
+from bnn_atlas.figures.axes import colour_bar, log_ticks, remark
 from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, read_frame
-from bnn_atlas.published import published_numbers
+from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA, read_frame
+from bnn_atlas.published import Number, published_numbers
 from bnn_atlas.symmetry.barriers import barrier_frame, with_transpositions
 
 KINDS = {
     "barrier_against_transpositions": {"files": ["lines", "matches"]},
     "barrier_along_training": {"files": ["lines", "matches"]},
     "distance_against_transpositions": {"files": ["matches"]},
-    "norms_along_training": {"files": ["norms"]},
+    "loss_surface": {"files": ["lines"]},
+    "transpositions_along_line": {"files": ["matches"]},
     "transpositions_stability": {"files": ["matches"]},
-    "transpositions_surface": {"files": ["matches"]},
 }
 
 TEXTS = {
@@ -49,23 +50,29 @@ STARTED = ("start", "as_trained", "planted")
 """States that are drawn against the transpositions at the start."""
 DASHES = {"train": "-", "test": (0, (4, 1.5))}
 PUBLISHED_UNITS = 512
+THEIRS: dict[str, Any] = {"color": style.BLACK, "lw": 0.7}
+"""Look of published curves."""
 NEAR = 2
 """Largest number of transpositions by which a published pair changes."""
-MOST_ARRAYS = 8
 
 
 def barrier_against_transpositions(shown: Sequence[Shown]) -> Drawing:
     """Loss at the middle of the line minus the mean of its ends, on training rows, by pair and state.
 
-    The definition is taken from the paper's code. Open black marks are the paper's numbers, if the runs have its 512
-    units. Columns label, run, split, first, second, state, transpositions, units, sup, midpoint, max (training loss).
+    The definition is taken from the paper's code. The black line with its band is the paper's mean and standard
+    deviation of five runs, if the runs have its 512 units. Columns label, run, split, first, second, state,
+    transpositions, units, sup, midpoint, max (training loss).
     """
     found = _read_barriers(shown)
     last = found["draw"] == found.groupby("run")["draw"].transform("max")
     found = found[last & (found["score"] == "loss") & (found["rows"] == "train")]
     columns = ["label", "run", "split", "first", "second", "state", "transpositions", "units", "sup", "midpoint", "max"]
     numbers = found[columns].reset_index(drop=True)
-    figure, ax = _against(shown, numbers, "transpositions", "midpoint", ("as_trained", "planted", "aligned"), "barrier")
+    figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
+    ax = figure.subplots()
+    entries = _marks(ax, numbers, "transpositions", "midpoint", ("as_trained", "planted", "aligned"))
+    entries |= _published_lines(ax, [one for one in _published(shown, "barrier") if one.x])
+    page.legend_below(figure, entries)
     ax.axhline(0, color=style.BLACK, lw=0.6, zorder=0)
     ax.set_xlabel("transpositions of the trained pair")
     ax.set_ylabel("barrier of the training loss in nats")
@@ -87,14 +94,25 @@ def correlation_text(part: pd.DataFrame) -> str:
 def distance_against_transpositions(shown: Sequence[Shown]) -> Drawing:
     """Squared distance of a pair before training, after it, and after it with the start's permutation undone.
 
-    Open black marks are the paper's numbers, if the runs have its 512 units.
+    The last, which are smaller by orders of magnitude, have a panel with a logarithmic axis. Black lines are the
+    paper's numbers, if the runs have its 512 units.
     """
     numbers = _planted_and_found(shown)
     numbers = numbers[numbers["state"].isin(STARTED)].reset_index(drop=True)
-    figure, ax = _against(shown, numbers, "planted", "squared_distance", STARTED, "distance")
-    ax.set_xlabel("transpositions at the start")
-    ax.set_ylabel("squared distance")
-    ax.set_ylim(bottom=-0.04 * ax.get_ylim()[1])
+    theirs = _published(shown, "distance")
+    figure = Figure(figsize=(style.COLUMN_WIDTH, 3.2))
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    entries = _marks(upper, numbers, "planted", "squared_distance", ("start", "as_trained"))
+    entries |= _marks(lower, numbers, "planted", "squared_distance", ("planted",))
+    entries |= _published_lines(upper, [one for one in theirs if one.x])
+    for one in (one for one in theirs if one.label == "permutation undone"):
+        lower.axhline(float(one.value), **THEIRS)
+    page.legend_below(figure, entries)
+    lower.set_yscale("log")
+    low, high = lower.get_ylim()
+    log_ticks(lower, low / 2, high * 2)
+    lower.set_xlabel("transpositions at the start")
+    upper.set_ylabel("squared distance")
     return Drawing(figure, numbers)
 
 
@@ -104,19 +122,21 @@ def transpositions_stability(shown: Sequence[Shown]) -> Drawing:
     The diagonal means no change. The dotted line is the mean of random permutations.
     """
     numbers = _planted_and_found(shown)
-    figure = Figure(figsize=(style.TEXT_WIDTH, 2.4))
-    left, right = figure.subplots(1, 2)
+    figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
+    ax = figure.subplots()
     most = float(max(numbers["planted"].max(), numbers["ceiling"].max()))
-    left.plot([0, most], [0, most], color=style.BLACK, lw=0.6, zorder=0)
-    left.axhline(float(numbers["ceiling"].iloc[0]), color=style.GREY, lw=0.8, ls=":", zorder=0)
-    right.axhspan(-NEAR, NEAR, color="#E3E3E3", lw=0, zorder=0)
-    right.axhline(0, color=style.BLACK, lw=0.6, zorder=0)
-    page.legend_below(figure, _marks(left, numbers, "planted", "transpositions", STARTED))
-    _marks(right, numbers, "planted", "change", STARTED)
-    left.set_ylabel("transpositions found by matching")
-    right.set_ylabel("change in transpositions")
-    for ax in (left, right):
-        ax.set_xlabel("transpositions at the start")
+    ax.plot([0, most], [0, most], color=style.BLACK, lw=0.6, zorder=0)
+    ax.axhline(float(numbers["ceiling"].iloc[0]), color=style.GREY, lw=0.8, ls=":", zorder=0)
+    page.legend_below(figure, _marks(ax, numbers, "planted", "transpositions", STARTED))
+    ax.set_xlabel("transpositions at the start")
+    ax.set_ylabel("transpositions found by matching")
+    inset = ax.inset_axes((0.58, 0.2, 0.4, 0.26))
+    inset.axhspan(-NEAR, NEAR, color="#E3E3E3", lw=0, zorder=0)
+    _marks(inset, numbers, "planted", "change", ("as_trained",))
+    inset.set_ylim(-2 * NEAR, 2 * NEAR)
+    inset.tick_params(labelsize=6)
+    inset.set_xticks([])
+    inset.set_title("change by training", fontsize=6)
     return Drawing(figure, numbers)
 
 
@@ -150,27 +170,36 @@ def _marks(ax: Axes, numbers: pd.DataFrame, x: str, y: str, states: Sequence[str
     return entries
 
 
-def _against(
-    shown: Sequence[Shown], numbers: pd.DataFrame, x: str, y: str, states: Sequence[str], group: str
-) -> tuple[Figure, Axes]:
-    """A mark for each pair in each of the states, and the published numbers of a group for networks of that size."""
-    figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
-    ax = figure.subplots()
-    entries = _marks(ax, numbers, x, y, states)
-    if {sum(one.hidden) for one in shown} == {PUBLISHED_UNITS}:
-        for one in published_numbers("permutation_symmetry", group):
-            if one.x:
-                mark_published(ax, int(one.x), float(one.value))
-        entries["published"] = published_handle()
-    page.legend_below(figure, entries)
-    return figure, ax
+def _published(shown: Sequence[Shown], group: str) -> list[Number]:
+    """The paper's numbers of a group; none for networks of another size, and for a group that it does not have."""
+    if {sum(one.hidden) for one in shown} != {PUBLISHED_UNITS}:
+        return []
+    try:
+        return published_numbers("permutation_symmetry", group)
+    except KeyError:
+        return []
+
+
+def _published_lines(ax: Axes, numbers: Sequence[Number]) -> dict[str, Artist]:
+    """A line over x for each label, with a band of the published standard deviation; entries of the legend."""
+    entries: dict[str, Artist] = {}
+    for label in dict.fromkeys(one.label for one in numbers):
+        part = [one for one in numbers if one.label == label]
+        x, y, sd = np.array([[float(n.x), float(n.value), float(n.error or 0)] for n in part]).T
+        (line,) = ax.plot(x, y, **THEIRS)
+        if sd.any():
+            ax.fill_between(x, y - sd, y + sd, color=style.BLACK, alpha=0.12, lw=0)
+        entries["published ± sd" if sd.any() else "published"] = line
+    return entries
 
 
 def barrier_along_training(shown: Sequence[Shown]) -> Drawing:
     """The highest loss and error on the line between two networks minus the mean of its ends, epoch by epoch.
 
     On the right: the loss along the line after the last epoch. Lines are means over pairs, seeds and splits, bands one
-    standard deviation. Columns panel (loss, error, line), state, rows, x (epoch or point), mean, sd, pairs.
+    standard deviation. Thin black lines are the paper's pair, if the runs have its 512 units.
+
+    Columns panel (loss, error, line), state, rows, x (epoch or point), mean, sd, pairs.
     """
     barriers = _read_barriers(shown)
     barriers = barriers[barriers["state"].isin(COURSES)].rename(columns={"draw": "x", "score": "panel"})
@@ -197,29 +226,11 @@ def barrier_along_training(shown: Sequence[Shown]) -> Drawing:
     for rows, text in (("train", "training rows"), ("test", "test rows")):
         if (numbers["rows"] == rows).any():
             entries[text] = Line2D([], [], color=style.GREY, ls=DASHES[rows])
-    page.legend_below(figure, entries)
-    return Drawing(figure, numbers)
-
-
-def norms_along_training(shown: Sequence[Shown]) -> Drawing:
-    """Euclidean norm of each array after each epoch, a panel per array and a line per label, mean over networks.
-
-    Columns label, array, draw, mean, sd, networks. Raises ValueError for more arrays than fit.
-    """
-    numbers = _over_pairs(_read(shown, "norms", NORM_SCHEMA), ["label", "array", "draw"], "norm")
-    numbers = numbers.rename(columns={"pairs": "networks"})
-    arrays, labels = list(dict.fromkeys(numbers["array"])), list(dict.fromkeys(numbers["label"]))
-    check_fits(len(arrays), MOST_ARRAYS, "arrays", "show a smaller network")
-    figure, axes = page.panels(len(arrays), 4, 1.5, wide_from=1, more=0.5)
-    entries: dict[str, Artist] = {}
-    for ax, array in zip(axes.flat, arrays, strict=False):
-        for label, colour in zip(labels, style.chain_colours(len(labels)), strict=True):
-            part = numbers[(numbers["array"] == array) & (numbers["label"] == label)]
-            entries[label] = _band(ax, part, "draw", colour)
-        ax.set_title(array)
-        ax.set_xlabel("epoch")
-        ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    axes[0, 0].set_ylabel("norm")
+    last_epoch = numbers.loc[numbers["panel"] == "loss", "x"].max()
+    on_training = [one for one in _published(shown, "figure 1") if float(one.x) <= last_epoch]
+    entries |= _published_lines(figure.axes[0], on_training)
+    entries |= _published_lines(figure.axes[2], _published(shown, f"figure 1, epoch {last_epoch:g}"))
+    remark(figure.axes[1], [_number_of_pairs(numbers)])
     page.legend_below(figure, entries)
     return Drawing(figure, numbers)
 
@@ -233,10 +244,12 @@ def _band(ax: Axes, part: pd.DataFrame, x: str, colour: str, dash: Any = "-") ->
     return ax.plot(places, mean, color=colour, ls=dash)[0]
 
 
-def transpositions_surface(shown: Sequence[Shown]) -> Drawing:
-    """Transpositions between the first network of a pair and each point of the line to the second, over epochs.
+def transpositions_along_line(shown: Sequence[Shown]) -> Drawing:
+    """Transpositions between the first network of a pair and each point of the line to the second, at three epochs.
 
-    Columns state, draw, point, mean, sd, pairs, ceiling; ValueError without points inside the lines.
+    The dotted line is the mean of random permutations. Open marks are the paper's pair at the same epoch, if the runs
+    have its 512 units. Columns state, draw, point, mean, sd, pairs, ceiling. Raises ValueError without points inside
+    the lines.
     """
     matches = _read(shown, "matches", MATCH_SCHEMA)
     matches = matches[matches["state"].isin(COURSES)]
@@ -245,20 +258,49 @@ def transpositions_surface(shown: Sequence[Shown]) -> Drawing:
     found = _over_pairs(matches, ["state", "draw", "point"], "transpositions")
     starts = found[found["point"] == 1.0].assign(point=0.0, mean=0.0, sd=0.0)
     numbers = pd.concat([starts, found], ignore_index=True).assign(ceiling=matches["ceiling"].iloc[0])
-    figure = Figure(figsize=(style.TEXT_WIDTH, 2.4))
+    last = int(numbers["draw"].max())
+    figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
+    ax = figure.subplots()
+    ax.axhline(float(numbers["ceiling"].iloc[0]), color=style.GREY, lw=0.8, ls=":", zorder=0)
+    entries: dict[str, Artist] = {}
+    epochs = sorted({min(1, last), last // 20 * 10 or last // 2, last})
+    for epoch, colour in zip(epochs, style.CYCLE, strict=False):
+        part = numbers[numbers["draw"] == epoch]
+        entries[f"epoch {epoch}"] = _band(ax, part[part["state"] == "as_trained"], "point", colour)
+        _band(ax, part[part["state"] == "aligned"], "point", colour, DASHES["test"])
+        mark: dict[str, Any] = {"marker": "d", "ls": "none", "ms": 3.5, "mfc": "none"}
+        for one in _published(shown, f"figure 2 right, epoch {epoch}"):
+            ax.plot(float(one.x), float(one.value), mec=colour, **mark)
+            entries["published"] = Line2D([], [], mec=style.GREY, **mark)
+    entries["aligned"] = Line2D([], [], color=style.GREY, ls=DASHES["test"])
+    ax.set_xlabel("position along the line")
+    ax.set_ylabel("transpositions from its start")
+    page.legend_below(figure, entries)
+    return Drawing(figure, numbers)
+
+
+def loss_surface(shown: Sequence[Shown]) -> Drawing:
+    """Training loss on the line between two networks, over epochs, before and after alignment.
+
+    Figure 1 of Xiao et al. 2023. Means over pairs, seeds and splits. Columns state, draw, point, mean, sd, pairs.
+    """
+    lines = _read(shown, "lines", LINE_SCHEMA)
+    lines = lines[lines["state"].isin(COURSES) & (lines["rows"] == "train") & (lines["draw"] > 0)]
+    numbers = _over_pairs(lines, ["state", "draw", "point"], "loss")
+    figure = Figure(figsize=(style.TEXT_WIDTH, 2.2))
     axes = figure.subplots(1, 2, sharey=True)
     for ax, state in zip(axes, COURSES, strict=True):
         grid = numbers[numbers["state"] == state].pivot(index="point", columns="draw", values="mean").sort_index()
-        ax.pcolormesh(
-            grid.columns.to_numpy(float), grid.index.to_numpy(float), grid.to_numpy(float), cmap="viridis",
-            vmin=0, vmax=float(np.ceil(max(numbers["ceiling"].iloc[0], numbers["mean"].max()))), shading="nearest",
-            rasterized=True,
+        mesh = ax.pcolormesh(
+            grid.columns.to_numpy(float), grid.index.to_numpy(float), grid.to_numpy(float), shading="nearest",
+            norm=LogNorm(numbers["mean"].min(), numbers["mean"].max()), rasterized=True,
         )  # fmt: skip
         ax.set_title(TEXTS[state])
         ax.set_xlabel("epoch")
         ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes[0].set_ylabel("position along the line")
-    figure.colorbar(axes[-1].collections[0], ax=axes, label="transpositions from the line's start")
+    remark(axes[0], [_number_of_pairs(numbers)])
+    colour_bar(mesh, axes[1], "training loss in nats")
     return Drawing(figure, numbers)
 
 
@@ -280,6 +322,11 @@ def _read_barriers(shown: Sequence[Shown]) -> pd.DataFrame:
 
 def _named(one: Shown, frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(label=one.label, run=one.run, split=one.split)
+
+
+def _number_of_pairs(numbers: pd.DataFrame) -> str:
+    most = int(numbers["pairs"].max())
+    return f"{most} pair{'s' if most > 1 else ''}"
 
 
 def _over_pairs(frame: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:

@@ -135,14 +135,6 @@ MATCH_SCHEMA = pa.schema(
 transpositions of the permutation, their mean over uniformly random permutations (`ceiling`), the number of units that
 can be permuted, and the squared distance. `planted` is the number of transpositions by which the second network
 differed from the first when it started."""
-NORM_SCHEMA = pa.schema(
-    [
-        *_fields(_COUNT, "chain", "draw", nullable=False),
-        *_fields(_TEXT, "array", nullable=False),
-        *_fields(_NUMBER, "norm", nullable=False),
-    ]
-)
-"""Euclidean norm of each array of each network."""
 PRUNING_SCHEMA = pa.schema(
     [
         *_fields(_TEXT, "network", "of", "rank", nullable=False),

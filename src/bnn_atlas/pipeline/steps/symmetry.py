@@ -22,7 +22,6 @@ from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.metrics.tables.parquet import (
     LINE_SCHEMA,
     MATCH_SCHEMA,
-    NORM_SCHEMA,
     PRUNING_SCHEMA,
     write_frame,
     write_table,
@@ -31,7 +30,7 @@ from bnn_atlas.provenance import fingerprint
 from bnn_atlas.sources import code_digest
 from bnn_atlas.symmetry.aligned_draws import alignment_rows, load_aligned_draws, save_aligned_draws
 from bnn_atlas.symmetry.alignment import Aligner, Checkpoint, Fit, Plan, kept_draws, load_fit, rows_of_chains
-from bnn_atlas.symmetry.barriers import PairError, PairsOfChains, ScoredRows, norms_of, pair_measurements
+from bnn_atlas.symmetry.barriers import PairError, PairsOfChains, ScoredRows, pair_measurements
 from bnn_atlas.symmetry.features import balanced_features, live_parameters
 from bnn_atlas.symmetry.frame import load_frame, save_frame
 from bnn_atlas.symmetry.groups import symmetry_of
@@ -130,7 +129,6 @@ def barriers(
     table: str | Path,
     lines: str | Path,
     matches: str | Path,
-    norms: str | Path,
     posterior: Mapping[str, Any],
     settings: Mapping[str, Any],
     initial: Mapping[str, Any] | None,
@@ -166,7 +164,6 @@ def barriers(
     of_lines, of_matches = pairs.frames()
     write_frame(lines, of_lines, LINE_SCHEMA)
     write_frame(matches, of_matches.astype({"planted": "Int64"}), MATCH_SCHEMA)
-    write_frame(norms, norms_of(draws), NORM_SCHEMA)
     measured = pair_measurements(of_lines, of_matches)
     write_table(table, marked(listed(RunIdentity(**identity), measured, draws.chains, 1), marks))
 
