@@ -41,7 +41,6 @@ RUNS: dict[str, tuple[dict[str, Any], ...]] = {
     "nuts_vs_mean_field": ({"method": "nuts"}, {"method": "mean_field"}),
     "one_m_one": ({"prior_sd": 1.0}, {"prior_sd": 0.5}),
     "sampling_vs_ensemble": ({}, {"method": "deep_ensemble"}),
-    "sgmcmc_bias": ({"point": {"method.step_size": 0.1}}, {"point": {"method.step_size": 0.2}}),
 }
 """Kind -> how its runs differ from those of other kinds."""
 
@@ -58,6 +57,7 @@ OWN: Values = {
     "coverage@0.5": 0.6, "coverage@0.9": 0.9, "pit_histogram@0.5": 0.6, "pit_histogram@1": 0.4,
     "predictive_entropy": (0.4, 0.02), "weight_sd_dead_inputs": 0.5, "weight_sd_live_inputs": 0.3,
     "ess_bulk_function_median": 900.0, "ess_bulk_function_median_per_gradient": 0.01, "entropy": -1200.0,
+    "log_likelihood": -40.0,
     "entropy_error": 2.0, "variance_within_weight_median": 0.02, "lppd_cumulative_chains_order_sd": 0.01,
     "energy_change_mean_square_per_dimension": 0.1,
 }  # fmt: skip

@@ -10,7 +10,6 @@ from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.metrics.tables.parquet import write_table
 from tests.figures.shown import shown
 
-REFERENCE = "exact"
 SCORES = {"accuracy": 0.9, "lppd": -0.3, "ece": 0.02}
 
 
@@ -21,19 +20,16 @@ def swept(
     *,
     settings: Mapping[str, Any] | None = None,
     converged: bool = True,
-    against: Mapping[str, float] | None = None,
-    note: str = "",
+    loss: float = 0.0,
     **changes: Any,
 ) -> Shown:
-    """A classification by HMC with these scores (Monte Carlo error 0.01) and its numbers `against` a reference.
+    """A classification by HMC with these scores (Monte Carlo error 0.01), whose LPPD lacks `loss` / draws.
 
-    `converged` decides R-hat; `note` stands beside the numbers against the reference.
+    `converged` decides R-hat.
     """
-    files = {name: folder / f"{run}-{changes.get('split', 0)}-{name}.parquet" for name in ("table", "against")}
+    file = folder / f"{run}-{changes.get('split', 0)}.parquet"
     fixed = {"task": "classification", "method": "hmc", "entry": "sweep", "label": "HMC", "settings": settings or {}}
-    one = shown(
-        run, {"table": files["table"]}, **{**fixed, "parts": {"against": {REFERENCE: files["against"]}}, **changes}
-    )
+    one = shown(run, {"table": file}, **{**fixed, **changes})
     rhat = 1.01 if converged else 1.6
     diagnostics = {
         "chains_excluded": 0.0, "rhat_function_max": rhat, "rhat_function_median": 1.001,
@@ -46,14 +42,12 @@ def swept(
     )
     others = [fit, _row(one, "rhat_function_share_above", 0.0 if converged else 0.2, at="1.1")]
     others += [_row(one, metric, value) for metric, value in diagnostics.items() if metric not in (values or {})]
-    write_table(files["table"], [*own, *others])
-    write_table(
-        files["against"],
-        [
-            _row(one, metric, value, at=REFERENCE, note=note, standard_error=0.02)
-            for metric, value in (against or {}).items()
-        ],
-    )
+    lppd = (values or SCORES).get("lppd", SCORES["lppd"])
+    curve = [
+        _row(one, "lppd_cumulative_draws", lppd - loss * (1 / (3 * draws) - 1 / 300), draws=draws)
+        for draws in (1, 50, 100)
+    ]
+    write_table(file, [*own, *others, *curve])
     return one
 
 
@@ -61,10 +55,5 @@ def _row(one: Shown, metric: str, value: float, **more: Any) -> Row:
     identity = (one.study, one.run, "demo", one.split, one.dataset, one.model, one.method)
     return Row(
         *identity,
-        chains=3,
-        draws=100,
-        metric=metric,
-        value=value,
-        over="rows" if "standard_error" in more else "",
-        **more,
+        **{"chains": 3, "draws": 100, "metric": metric, "value": value, **more},
     )

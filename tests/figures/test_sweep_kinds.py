@@ -9,6 +9,7 @@ from bnn_atlas.figures.hmc_posteriors.sweeps import (
     cold_posterior,
     prior_family,
     prior_scale,
+    sgmcmc_bias,
     step_size_acceptance,
     trajectory_length,
 )
@@ -35,6 +36,21 @@ def test_samplers_have_lines_and_optima_are_level(tmp_path: Path) -> None:
     assert theirs.groupby("metric").size().to_dict() == {"accuracy": 6, "lppd": 6}
 
 
+def test_bias_is_shown_where_short_chains_can_show_it_next_to_an_exact_chain(tmp_path: Path) -> None:
+    fixed = {"label": "SGLD", "method": "sgld", "entry": "sgld", "converged": False}
+    runs = [
+        swept(tmp_path, f"s{i}", {"log_likelihood": -36.0 - i}, point={"method.step_size": 1e-6 * 2**i}, **fixed)
+        for i in range(3)
+    ]
+    runs.append(swept(tmp_path, "hmc", {"log_likelihood": -39.0}, settings={"method": {"step_size": 0.004}}))
+    drawing = sgmcmc_bias(runs)
+    own = drawing.numbers[drawing.numbers["metric"] == "log_likelihood"]
+    assert own[own["label"] == "SGLD"].set_index("x")["value"].to_dict() == {1e-6: -36.0, 2e-6: -37.0, 4e-6: -38.0}
+    assert own.loc[own["label"] == "HMC", "x"].isna().all()
+    assert [line for line in drawing.figure.axes[0].lines if set(line.get_ydata()) == {-39.0}]
+    assert not set(drawing.numbers["metric"]) & {"agreement", "total_variation", "elpd_diff"}
+
+
 def family(folder: Path, kind: str, accuracy: float) -> Shown:
     return swept(
         folder, kind, {"accuracy": accuracy}, settings={"prior": {"kind": kind}}, point={"prior": {"kind": kind}}
@@ -49,15 +65,15 @@ def test_families_are_places_in_one_order(tmp_path: Path) -> None:
     theirs = table[(table["kind"] == "published") & (table["metric"] == "ece")]
     assert theirs.set_index("x")["value"].to_dict() == {"normal": 0.029, "mixture": 0.025, "logistic": 0.024}
     figure = prior_family(runs).figure
-    ticks = [text.get_text() for text in figure.axes[0].get_xticklabels()]
-    assert ticks == ["Gaussian", "mixture", "logistic", "Laplace"]
+    ticks = [[text.get_text() for text in ax.get_xticklabels()] for ax in (figure.axes[0], figure.axes[3])]
+    assert ticks == [["Gaussian", "logistic", "Laplace"], ["Gaussian", "mixture", "logistic"]]
     marks = {
         round(float(y), 3): float(x)
         for line in figure.axes[0].lines
         if line.get_marker() == "o"
         for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
     }
-    assert marks == {0.9: 0.0, 0.91: 2.0, 0.92: 3.0}
+    assert marks == {0.9: 0.0, 0.91: 1.0, 0.92: 2.0}
 
 
 def test_an_unknown_family_is_refused(tmp_path: Path) -> None:
@@ -112,8 +128,8 @@ def test_lengths_are_in_quarter_periods_and_published_numbers_below(tmp_path: Pa
     own = table[(table["kind"] == "run") & (table["metric"] == "accuracy")].set_index("x")
     assert own["value"].round(4).to_dict() == {0.25: 0.8125, 0.5: 0.825, 1.0: 0.85, 1.5: 0.9}
     assert set(table.loc[table["kind"] == "run", "metric"]) == {
-        "accuracy", "lppd", "ece", "rhat_function_median", "rhat_function_max", "ess_bulk_function_median",
-        "ess_bulk_function_min", "ess_bulk_function_median_per_gradient",
+        "accuracy", "lppd", "lppd_at_infinity", "ece", "rhat_function_median", "rhat_function_max",
+        "ess_bulk_function_median", "ess_bulk_function_min", "ess_bulk_function_median_per_gradient",
     }  # fmt: skip
     theirs = table[table["kind"] == "published"]
     assert theirs["approximate"].all()

@@ -4,19 +4,16 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.figures.xy.figure import sweep_figure
 from bnn_atlas.figures.xy.panels import NONE_LEFT, OPEN, Panel, published_rows
-from bnn_atlas.figures.xy.table import PERIODS, VARIANCE, Field, common_reference, sweep_table, value_of
-from bnn_atlas.metrics.judgement.trust import UNCONVERGED
-from bnn_atlas.metrics.tables.parquet import read_table, write_rows
+from bnn_atlas.figures.xy.table import AT_INFINITY, PERIODS, VARIANCE, Field, sweep_table, value_of
 from bnn_atlas.published import Number
 from tests.figures.shown import shown
-from tests.figures.swept import REFERENCE, swept
+from tests.figures.swept import swept
 
 TEMPERATURE = Field("temperature", "temperature", marks=(1.0,))
 ACCURACY = Panel("accuracy", "accuracy")
@@ -60,25 +57,6 @@ def test_a_run_has_its_monte_carlo_error_and_repetitions_that_over_seeds(tmp_pat
     assert table.loc[1.0, ["error_over", "repetitions"]].tolist() == ["seeds", 2]
     assert table.loc[1.0, "value"] == pytest.approx(0.85)
     assert table.loc[1.0, "error"] == pytest.approx(0.1 / 2**0.5 / 2**0.5)
-
-
-def test_numbers_against_a_reference_carry_its_convergence(tmp_path: Path) -> None:
-    against = {"agreement": 0.95}
-    fine = swept(
-        tmp_path, "a", point={"temperature": 1}, against=against, note="reference converged: ESS 900; against exact"
-    )
-    shaky = swept(tmp_path, "b", point={"temperature": 3}, against=against, note=f"{UNCONVERGED}: ESS 12; x")
-    table = sweep_table([fine, shaky], TEMPERATURE, ["agreement"], reference=REFERENCE).set_index("x")
-    assert table["error_over"].tolist() == ["rows", "rows"]
-    assert table["converged"].tolist() == [True, False]
-    assert table["reference"].tolist() == ["reference converged: ESS 900", f"{UNCONVERGED}: ESS 12"]
-    others = read_table(fine.parts["against"][REFERENCE])
-    write_rows(fine.parts["against"][REFERENCE], pd.concat([others, others.assign(dataset="airfoil/fog1", value=0.1)]))
-    again = sweep_table([fine], TEMPERATURE, ["agreement"], reference=REFERENCE)
-    assert again["value"].tolist() == [0.95], "further sets are not the test rows"
-    assert common_reference([fine, shaky]) == REFERENCE
-    with pytest.raises(ValueError, match="the runs a, b have no reference in common"):
-        common_reference([fine, shaky._replace(parts={"against": {}})])
 
 
 def test_open_marks_are_chains_that_did_not_converge(tmp_path: Path) -> None:
@@ -132,7 +110,7 @@ def test_a_run_whose_chains_are_all_excluded_is_a_cross(tmp_path: Path) -> None:
     assert NONE_LEFT in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def test_published_numbers_say_that_they_were_read_off_and_are_in_view(tmp_path: Path) -> None:
+def test_published_numbers_say_that_they_were_read_off_and_have_their_own_panel(tmp_path: Path) -> None:
     table = sweep_table([swept(tmp_path, "a", point={"temperature": 1})], TEMPERATURE, ["accuracy"])
     values = (("0.1", "0.8"), ("1.0", "0.86"))
     numbers = [Number("cold", "IMDB", x, "accuracy", Decimal(value), None, True, "figure 9") for x, value in values]
@@ -141,9 +119,28 @@ def test_published_numbers_say_that_they_were_read_off_and_are_in_view(tmp_path:
     assert theirs["value"].tolist() == [0.8, 0.86]
     figure = sweep_figure(table, TEMPERATURE, [ACCURACY], theirs)
     assert "published, IMDB (~)" in [text.get_text() for text in figure.legends[0].get_texts()]
-    (low, high), (left, right) = figure.axes[0].get_ylim(), figure.axes[0].get_xlim()
-    assert low < 0.8 < 0.9 < high
+    own, paper = (ax for ax in figure.axes if ax.get_visible())
+    assert own.get_ylim()[0] > 0.86, "they do not stretch the axis of the runs"
+    (low, high), (left, right) = paper.get_ylim(), paper.get_xlim()
+    assert low < 0.8 < 0.86 < high
     assert left < 0.1 < 1.0 < right
+
+
+def test_the_lppd_of_infinitely_many_draws_is_drawn_for_converged_chains_alone(tmp_path: Path) -> None:
+    runs = [swept(tmp_path, f"t{t}", point={"temperature": t}, converged=t == 1, loss=0.6) for t in (1, 3)]
+    table = sweep_table(runs, TEMPERATURE, ["lppd", AT_INFINITY])
+    limits = table[table["metric"] == AT_INFINITY].set_index("x")["value"]
+    assert limits.to_dict() == pytest.approx({1.0: -0.298}), "-0.3 with 300 draws, c = 0.6"
+
+
+def test_a_few_far_values_are_counted_and_do_not_set_the_axis(tmp_path: Path) -> None:
+    scores = {0.1: 0.90, 0.3: 0.91, 1: 0.90, 3: 0.91, 10: 0.2}
+    runs = [swept(tmp_path, f"t{t}", {"accuracy": v}, point={"temperature": t}) for t, v in scores.items()]
+    ax = sweep_figure(
+        sweep_table(runs, TEMPERATURE, ["accuracy"]), TEMPERATURE, [ACCURACY], published_rows((), "", [])
+    ).axes[0]
+    assert ax.get_ylim()[0] > 0.8
+    assert ax.get_title(loc="right") == "1 off scale, to 0.2"
 
 
 def test_infinite_scores_are_triangles_at_the_edge(tmp_path: Path) -> None:

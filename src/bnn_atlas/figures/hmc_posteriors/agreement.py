@@ -136,7 +136,7 @@ def _number(
     if found.empty:
         return None
     return {
-        "label": one.label, "method": one.method, "group": group, "prior_sd": one.prior_sd, "rows": which,
+        "label": one.label, "method": one.drawn_as, "group": group, "prior_sd": one.prior_sd, "rows": which,
         "sets": len(found), "metric": metric, "value": float(found["value"].mean()),
         "error": float(found["error"].mean(skipna=False)), "over": found["over"].iloc[0],
         "repetitions": int(found["repetitions"].max()),

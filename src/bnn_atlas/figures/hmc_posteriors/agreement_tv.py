@@ -113,9 +113,11 @@ def _panel(ax: Axes, part: pd.DataFrame, lines: Mapping[tuple[str, str], float])
     for group, label, method, value, error, distrusted, paper, sd in part[fields].itertuples(index=False):
         y = lines[group, label]
         ax.axhline(y, color="#E3E3E3", lw=0.5, zorder=0)
-        colour = style.METHODS[method].colour
+        colour, _, marker = style.METHODS[method]
         fill = "white" if distrusted else colour
-        ax.errorbar(value, y, xerr=error, color=colour, marker="o", ms=4.2, mfc=fill, mew=1, elinewidth=0.9, zorder=4)
+        ax.errorbar(
+            value, y, xerr=error, color=colour, marker=marker, ms=4.2, mfc=fill, mew=1, elinewidth=0.9, zorder=4
+        )
         if np.isfinite(paper):
             mark_published(ax, paper, y + PUBLISHED_OFFSET, x_sd=sd or None)
     ax.xaxis.set_major_locator(MaxNLocator(4))

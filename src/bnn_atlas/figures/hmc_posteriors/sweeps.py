@@ -1,5 +1,6 @@
 """Scores of HMC and its posterior against one setting, as in the experiments of Izmailov et al. 2021."""
 
+from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.figures.xy.figure import sweep
 from bnn_atlas.figures.xy.panels import Panel
 from bnn_atlas.figures.xy.table import PERIODS, VARIANCE, Field
@@ -9,10 +10,15 @@ KINDS = {
     "cold_posterior": {"files": ["table"]},
     "prior_family": {"files": ["table"]},
     "prior_scale": {"files": ["table"]},
+    "sgmcmc_bias": {"files": ["table"]},
     "step_size_acceptance": {"files": ["table"]},
     "trajectory_length": {"files": ["table"]},
 }
 
+MIXING = (
+    Panel("rhat_function_median", "R-hat of function values", second="rhat_function_max", limit=RHAT.look),
+    Panel("ess_bulk_function_median", "bulk ESS of function values", second="ess_bulk_function_min", is_log=True),
+)
 FAMILIES = {
     "normal": "Gaussian",
     "mixture": "mixture",
@@ -31,6 +37,16 @@ prior_family = sweep(Field("prior.kind", "prior", categories=FAMILIES), publishe
 prior_scale = sweep(Field(VARIANCE, "prior variance"), published="prior_scale")
 """Scores against the variance of the prior that all parameters share, section 8.1."""
 
+sgmcmc_bias = sweep(
+    Field("method.step_size", "step size"),
+    after=(Panel("log_likelihood", "log-likelihood of\nthe training rows"), *MIXING),
+    scores=False,
+    levels=(KindOfDraws.EXACT_CHAIN,),
+)
+"""Bias and mixing of chains with stochastic gradients against their step size: the training log-likelihood, which a
+short chain measures well, next to that of chains with a Metropolis test (level lines), and R-hat and ESS, which say
+whether anything else that the chains predict can be compared."""
+
 step_size_acceptance = sweep(
     Field("method.step_size", "step size"),
     before=(Panel("acceptance_mean", "acceptance probability", second="acceptance_chain_min"),),
@@ -40,11 +56,7 @@ step_size_acceptance = sweep(
 
 trajectory_length = sweep(
     Field(PERIODS, "trajectory length,\nquarter periods of the prior", is_log=False),
-    after=(
-        Panel("rhat_function_median", "R-hat of function values", second="rhat_function_max", limit=RHAT.look),
-        Panel("ess_bulk_function_median", "bulk ESS of function values", second="ess_bulk_function_min", is_log=True),
-        Panel("ess_bulk_function_median_per_gradient", "bulk ESS per gradient"),
-    ),
+    after=(*MIXING, Panel("ess_bulk_function_median_per_gradient", "bulk ESS per gradient")),
     published="trajectory_length",
 )
 """Scores and mixing against the length of trajectories in quarter periods, section 4.1: a quarter period

@@ -37,8 +37,7 @@ def prior_depth(shown: Sequence[Shown]) -> Drawing:
     Solid lines are the sampled posterior, dashed ones the deep ensemble, if the figure has such runs; an ensemble at a
     single prior scale is a level line, since its loss does not contain the prior. Bars are one standard deviation over
     seeds and splits or, for a single run, one standard error over test rows. Settings of the grid that were not run
-    leave gaps and are counted, and a panel without any runs says so; the axis is compressed where values are far from
-    the others.
+    leave gaps and are counted, and so are values far from all others; a panel without any runs says so.
 
     Numbers: dataset, task, metric, method, depth, scale, mean, sd, standard_error, low, high, repetitions. `depth` is
     the number of hidden layers, `scale` the scale of the prior from the run's grid, or else its standard deviation.
@@ -130,9 +129,9 @@ def _panel(ax: Axes, part: pd.DataFrame, panel: Panel, looks: dict[int, dict[str
     lines = {}
     for (method, depth), own in part.groupby(["method", "depth"], sort=False):
         look, is_ensemble = looks[own["depth"].iloc[0]], method == ENSEMBLE
-        line = style.Line(look["color"], ENSEMBLE_DASH if is_ensemble else "-")
+        line = style.Line(look["color"], ENSEMBLE_DASH if is_ensemble else "-", look["marker"])
         is_level = is_ensemble and len(own) == 1 < len(scales) and bool(np.isfinite(own["mean"].iloc[0]))
-        lines[f"{method} {depth}"] = Look(line, look["marker"], is_level)
+        lines[f"{method} {depth}"] = Look(line, is_level)
     places = part["depth"].map(list(looks).index) - (len(looks) - 1) / 2
     rows = part.assign(
         label=[f"{method} {depth}" for method, depth in zip(part["method"], part["depth"], strict=True)],
@@ -149,10 +148,8 @@ def _panel(ax: Axes, part: pd.DataFrame, panel: Panel, looks: dict[int, dict[str
     }
     if not part.loc[part["method"] != ENSEMBLE, "repetitions"].any():
         ax.text(0.5, 0.5, "not run", transform=ax.transAxes, ha="center", va="center", color=style.GREY)
-    remark(ax, [
-        "axis compressed beyond the grey line" if ax.get_yscale() == "function" else "",
-        ", ".join(f"{count} {text}" for text, count in counts.items() if count),
-    ])  # fmt: skip
+    off_scale = ax.get_title(loc="right")
+    remark(ax, [off_scale, ", ".join(f"{count} {text}" for text, count in counts.items() if count)])
 
 
 def _legend(table: pd.DataFrame, looks: dict[int, dict[str, Any]]) -> Entries:

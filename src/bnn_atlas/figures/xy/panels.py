@@ -17,12 +17,11 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.figures import style
-from bnn_atlas.figures.axes import compress_beyond, fenced_limits, log_ticks
+from bnn_atlas.figures.axes import fenced_limits, log_ticks, off_scale_remark, remark
 from bnn_atlas.figures.xy.table import MONTE_CARLO, Field
 from bnn_atlas.metrics.judgement.trust import MOST_ABOVE, RHAT_LIMIT
 from bnn_atlas.published import Number
 
-MARKS = ("o", "s", "D", "P", "X", "v", "h")
 FAINT = (0, (1, 1.2))
 """Dashes of a panel's second metric."""
 LEVEL = (0, (3, 1.5))
@@ -30,15 +29,16 @@ LEVEL = (0, (3, 1.5))
 LOST: dict[str, Any] = {"color": style.VERMILION, "marker": "x", "ls": "none", "ms": 4, "mew": 1.0, "zorder": 5}
 """Marks of runs without a value."""
 BARS = {
-    MONTE_CARLO: "bars: ±1 Monte Carlo error",
-    "chains": "bars: ±1 standard error over chains",
-    "seeds": "bars: ±1 standard error over seeds",
-    "splits": "bars: ±1 standard error over splits",
-    "rows": "bars: ±1 standard error over test rows",
+    MONTE_CARLO: "Monte Carlo error",
+    "chains": "standard error over chains",
+    "seeds": "standard error over seeds",
+    "splits": "standard error over splits",
+    "rows": "standard error over test rows",
 }
 """What an error is taken over -> text in the legend."""
+FENCE = 8.0
+"""Interquartile ranges from the quartiles within which a value sets the axis."""
 OPEN = f"open: R-hat above {RHAT_LIMIT} for over {MOST_ABOVE:.0%} of function values"
-OPEN_REFERENCE = f"{OPEN}, or reference not converged"
 NONE_LEFT = "cross: no chain moved, or none is finite"
 WORST = "dotted: the worst value"
 
@@ -51,6 +51,8 @@ class Panel(NamedTuple):
     """Text at the y axis."""
     second: str | None = None
     """A second metric in the same panel, drawn faintly and without bars."""
+    second_text: str = WORST
+    """Text in the legend for the second metric."""
     is_log: bool = False
     limit: float | None = None
     """A value with a grey line."""
@@ -65,7 +67,6 @@ class Look(NamedTuple):
     """How a label is drawn."""
 
     line: style.Line
-    marker: str
     level: bool
     """Whether it does not vary along the x axis and is a level line."""
 
@@ -75,8 +76,8 @@ def looks_of(table: pd.DataFrame, levels: Sequence[KindOfDraws]) -> dict[str, Lo
     labels = table.drop_duplicates("label")
     lines = style.lines(list(labels["method"]))
     return {
-        label: Look(line, MARKS[i % len(MARKS)], method(kind).kind_of_draws in levels)
-        for i, (label, kind, line) in enumerate(zip(labels["label"], labels["method"], lines, strict=True))
+        label: Look(line, method(kind).kind_of_draws in levels)
+        for label, kind, line in zip(labels["label"], labels["method"], lines, strict=True)
     }
 
 
@@ -87,12 +88,8 @@ def draw_panel(
     table: pd.DataFrame,
     published: pd.DataFrame,
     looks: Mapping[str, Look],
-    spans: pd.DataFrame | None = None,
 ) -> None:
-    """Draw the rows of a panel's metrics, and the published numbers for its first metric.
-
-    The y axis spans the rows of `spans`, or of `table` itself.
-    """
+    """Draw the rows of a panel's metrics, and the published numbers for its first metric."""
     ax.grid(axis="y")
     places = _places(field, table, published)
     for metric, faint in zip(panel.metrics, (False, True), strict=False):
@@ -105,31 +102,30 @@ def draw_panel(
         ax.plot(x, part["value"], **looks_of_theirs[str(label)], clip_on=False, zorder=6)
     if panel.limit is not None:
         ax.axhline(panel.limit, color=style.GREY, lw=0.7, ls=":", zorder=0)
-    _y_limits(ax, panel, table if spans is None else spans, published)
+    _y_limits(ax, panel, table, published)
     _x_axis(ax, field, table, theirs, places)
     ax.set_ylabel(panel.label)
 
 
-def legend_entries(
-    panels: Sequence[Panel], table: pd.DataFrame, looks: Mapping[str, Look], against: bool = False
-) -> dict[str, Artist]:
-    """Labels, faint lines, open marks and bars; `against` says that the numbers also depend on a reference."""
+def legend_entries(panels: Sequence[Panel], table: pd.DataFrame, looks: Mapping[str, Look]) -> dict[str, Artist]:
+    """Labels, faint lines, open marks and bars."""
     entries: dict[str, Artist] = {}
     for label in dict.fromkeys(table["label"]):
         look = looks[str(label)]
-        dash, marker = (LEVEL, "") if look.level else (look.line.dash, look.marker)
+        dash, marker = (LEVEL, "") if look.level else (look.line.dash, look.line.marker)
         entries[str(label)] = Line2D([], [], color=look.line.colour, ls=dash, marker=marker, ms=3.4, lw=1.0)
     drawn = table[~table["label"].isin([label for label, look in looks.items() if look.level])]
     if not drawn["converged"].all():
         look_open: dict[str, Any] = {"marker": "o", "mfc": "white", "ms": 3.4, "mew": 0.9}
-        entries[OPEN_REFERENCE if against else OPEN] = Line2D([], [], color=style.GREY, ls="none", **look_open)
+        entries[OPEN] = Line2D([], [], color=style.GREY, ls="none", **look_open)
     if drawn["value"].isna().any():
         entries[NONE_LEFT] = Line2D([], [], **LOST)
-    if any(panel.second for panel in panels):
-        entries[WORST] = Line2D([], [], color=style.GREY, ls=FAINT, lw=0.8)
+    for panel in panels:
+        if panel.second in set(drawn["metric"]):
+            entries[panel.second_text] = Line2D([], [], color=style.GREY, ls=FAINT, lw=0.8, marker="o", ms=2.2)
     first = drawn[drawn["metric"].isin([panel.metric for panel in panels])]
-    for over in dict.fromkeys(first.loc[first["error"].notna(), "error_over"]):
-        entries[BARS[over]] = Line2D([], [], color=style.GREY, marker="|", ls="none", ms=7)
+    if bars := [BARS[over] for over in dict.fromkeys(first.loc[first["error"].notna(), "error_over"])]:
+        entries[f"bars: ±1 {' or '.join(bars)}"] = Line2D([], [], color=style.GREY, marker="|", ls="none", ms=7)
     return entries
 
 
@@ -160,8 +156,9 @@ def _line(ax: Axes, part: pd.DataFrame, look: Look, faint: bool, places: dict[st
         chosen = converged != is_open
         fill = "white" if is_open else colour
         ax.plot(
-            x[chosen], seen[chosen], color=colour, marker=look.marker, ls="none", ms=size, mfc=fill, mew=edge, zorder=4
-        )
+            x[chosen], seen[chosen], color=colour, marker=look.line.marker, ls="none", ms=size, mfc=fill, mew=edge,
+            zorder=4,
+        )  # fmt: skip
         for infinite, height, marker in ((np.isneginf(value), 0.03, "v"), (np.isposinf(value), 0.97, "^")):
             ax.plot(
                 x[chosen & infinite], np.full((chosen & infinite).sum(), height), color=colour, marker=marker,
@@ -181,8 +178,10 @@ def _y_limits(ax: Axes, panel: Panel, table: pd.DataFrame, published: pd.DataFra
         if positive:
             log_ticks(ax, min(positive) / 1.15, max(positive) * 1.15)
         return
-    bars = np.concatenate([error, np.zeros(len(theirs))])
-    compress_beyond(ax, fenced_limits(np.concatenate([value, theirs]), bars), ends)
+    values = np.concatenate([value, theirs])
+    limits = fenced_limits(values, np.concatenate([error, np.zeros(len(theirs))]), FENCE)
+    ax.set_ylim(limits)
+    remark(ax, [off_scale_remark(values, limits)])
 
 
 def _x_axis(
@@ -201,7 +200,7 @@ def _x_axis(
         ax.set_xscale("log")
         margin = (x[-1] / x[0]) ** 0.06 if len(x) > 1 else 1.5
         ax.set_xlim(x[0] / margin, x[-1] * margin)
-        if x[-1] / x[0] < 100:
+        if x[-1] / x[0] < 30:
             _plain_ticks(ax, x[0] / margin, x[-1] * margin)
     else:
         margin = 0.06 * (x[-1] - x[0]) or 0.5
@@ -209,7 +208,7 @@ def _x_axis(
 
 
 def _plain_ticks(ax: Axes, low: float, high: float) -> None:
-    """Ticks at 1, 2, 5, ... as plain numbers, for a logarithmic x axis of less than two decades."""
+    """Ticks at 1, 2, 5, ... as plain numbers, for a logarithmic x axis of few decades."""
     powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
     ticks = [tick for tick in np.outer(powers, [1, 2, 5]).ravel() if low <= tick <= high]
     ax.xaxis.set_major_locator(FixedLocator(ticks))

@@ -11,9 +11,10 @@ from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.metrics.formulas.averages import at_infinity
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
 from bnn_atlas.metrics.judgement.checks import Status
-from bnn_atlas.metrics.judgement.trust import MOST_ABOVE, RHAT_LIMIT, UNCONVERGED, Trust, trust, worst
+from bnn_atlas.metrics.judgement.trust import MOST_ABOVE, RHAT_LIMIT, Trust, trust, worst
 
 PERIODS, VARIANCE = "method.quarter_periods", "prior.variance"
 """Fields that follow from other settings of a run if the run does not name them."""
@@ -35,11 +36,11 @@ class Field(NamedTuple):
 
 COLUMNS = [
     "field", "label", "method", "x", "metric", "value", "error", "error_over", "repetitions", "converged",
-    "rhat_share_above", "trust", "reference",
+    "rhat_share_above", "trust",
 ]  # fmt: skip
+AT_INFINITY, BY_DRAWS = "lppd_at_infinity", "lppd_cumulative_draws"
+"""The LPPD with infinitely many draws (`averages.at_infinity`), and the metric from which it follows."""
 MONTE_CARLO = "Monte Carlo"
-CONVERGED = "reference converged"
-"""Start of the remark on numbers whose reference has converged."""
 FAILED = (Status.DISTRUST, Status.UNKNOWN)
 """Statuses of chains that are drawn open if the table has no R-hat."""
 ABOVE = "rhat_function_share_above"
@@ -51,18 +52,18 @@ def sweep_table(
     metrics: Sequence[str],
     *,
     levels: Collection[KindOfDraws] = (),
-    reference: str | None = None,
 ) -> pd.DataFrame:
     """A row per label, value of the field and metric: the columns of `COLUMNS`.
 
     `error` is one standard error: over seeds or splits if several runs share a label and a value, else the Monte Carlo
     error, else the table's own; `error_over` says which. `converged` is whether R-hat is within its limit for the share
-    of function values that a reference needs (`judgement.trust`) and any reference has converged, too; it is true for
-    a method without chains. `rhat_share_above` is the share above the limit, and `trust` is what all checks say about
-    the chains. Methods whose draws are of a kind in `levels` have no place along the field: their x is NaN. With
-    `reference`, metrics are measured against it, and the column `reference` says whether it has converged. A metric
-    that a run lacks is left out, or NaN if all its chains are excluded. Raises ValueError for a metric that no run has,
-    for runs of different tasks, and for runs of one label and value that differ in more than seeds and splits.
+    of function values that a reference needs (`judgement.trust`); it is true for a method without chains.
+    `rhat_share_above` is the share above the limit, and `trust` is what all checks say about the chains. Methods whose
+    draws are of a kind in `levels` have no place along the field: their x is NaN. A metric that a run lacks is left
+    out, or NaN if all its chains are excluded; `AT_INFINITY` is left out for chains that have not converged, since more
+    draws from elsewhere are missing there. Raises ValueError for a metric that no run has (other than
+    `AT_INFINITY`), for runs of different tasks, and for runs of one label and value that differ in more than seeds and
+    splits.
     """
     check_fits(len(shown))
     if len(tasks := dict.fromkeys(one.task for one in shown)) > 1:
@@ -77,48 +78,41 @@ def sweep_table(
     rows = [
         {"field": field.name, "x": value, **row}
         for one, value in zip(shown, values, strict=True)
-        for row in _of_run(one, metrics, reference)
+        for row in _of_run(one, metrics)
     ]
     found = pd.DataFrame(rows)
-    missing = [metric for metric in metrics if found.empty or metric not in set(found["metric"])]
+    missing = [name for name in metrics if found.empty or name not in {*found["metric"], AT_INFINITY}]
     if missing:
         raise ValueError(f"no run of the figure has {', '.join(missing)}; run their metrics again, or leave them out")
     order = ["field", "label", "method", "x", "metric"]
     groups = found.groupby(order, sort=False, dropna=False)
     pooled = [{**dict(zip(order, key, strict=True)), **_pooled(group)} for key, group in groups]
-    return pd.DataFrame(pooled)[COLUMNS]
+    table = pd.DataFrame(pooled)[COLUMNS]
+    return table[table["converged"] | (table["metric"] != AT_INFINITY)].reset_index(drop=True)
 
 
-def common_reference(shown: Sequence[Shown]) -> str:
-    """The first reference with which all runs are compared; ValueError if there is none."""
-    common = [name for name in shown[0].parts["against"] if all(name in one.parts["against"] for one in shown)]
-    if not common:
-        raise ValueError(
-            f"the runs {', '.join(one.run for one in shown)} have no reference in common; give them one in "
-            "evaluate.references"
-        )
-    return common[0]
-
-
-def _of_run(one: Shown, metrics: Sequence[str], reference: str | None) -> list[dict[str, Any]]:
+def _of_run(one: Shown, metrics: Sequence[str]) -> list[dict[str, Any]]:
     own = one.table()
-    source = own if reference is None else one.table("against", reference)
-    source = source[~source["dataset"].str.contains("/")]  # test rows, no further sets
+    source = own[~own["dataset"].str.contains("/")]  # test rows, no further sets
     shared = overlaps(own).get((one.run.rpartition("/")[2], one.split), float("nan"))
     common = {
-        "label": line_name(one), "method": one.method, "split": one.split, "overlap": shared, "trusted": trust(own),
+        "label": line_name(one), "method": one.drawn_as, "split": one.split, "overlap": shared, "trusted": trust(own),
         "above": share_above(own),
     }  # fmt: skip
     rows = [
-        {**common, "metric": metric, "value": row["value"], "note": row["note"], **_error(row)}
+        {**common, "metric": metric, "value": row["value"], **_error(row)}
         for metric in metrics
         for row in source[source["metric"] == metric].to_dict("records")
-        if row["at"] in ("", reference)
+        if not row["at"]
     ]
+    curve = source[source["metric"] == BY_DRAWS]
+    if AT_INFINITY in metrics and len(curve):
+        limit = at_infinity((curve["draws"] * curve["chains"]).to_numpy(dtype=float), curve["value"].to_numpy(float))
+        rows.append({**common, "metric": AT_INFINITY, "value": limit, "error": np.nan, "error_over": ""})
     if not _none_left(own):
         return rows
     lost = [metric for metric in metrics if metric not in {row["metric"] for row in rows}]
-    nothing = {"value": np.nan, "note": "", "error": np.nan, "error_over": ""}
+    nothing = {"value": np.nan, "error": np.nan, "error_over": ""}
     return [*rows, *({**common, "metric": metric, **nothing} for metric in lost)]
 
 
@@ -126,11 +120,6 @@ def share_above(own: pd.DataFrame) -> float:
     """Share of the function values of a run whose R-hat is above the limit of references; NaN if not known."""
     found = own.loc[(own["metric"] == ABOVE) & (own["at"] == RHAT_LIMIT), "value"]
     return float(found.iloc[0]) if len(found) else float("nan")
-
-
-def said_of_reference(note: str) -> str:
-    """The part of a row's note that says whether its reference has converged; empty if there is none."""
-    return next((part for part in note.split("; ") if part.startswith((CONVERGED, UNCONVERGED))), "")
 
 
 def _none_left(own: pd.DataFrame) -> bool:
@@ -164,13 +153,11 @@ def _pooled(group: pd.DataFrame) -> dict[str, Any]:
     above = float(group["above"].max())
     are_chain = method(str(first["method"])).kind_of_draws.are_chain
     mixed = judged.status not in FAILED if np.isnan(above) else above <= MOST_ABOVE
-    words = next(filter(None, map(said_of_reference, group["note"])), "")
     more = {
         "repetitions": len(group),
-        "converged": (mixed or not are_chain) and not words.startswith(UNCONVERGED),
+        "converged": mixed or not are_chain,
         "rhat_share_above": above,
         "trust": judged.words,
-        "reference": words,
     }
     return {**found, **more}
 

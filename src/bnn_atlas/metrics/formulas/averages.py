@@ -25,6 +25,18 @@ class Curve(NamedTuple):
     """[g] population standard deviation over orderings; NaN if a value is infinite or there is one ordering."""
 
 
+def at_infinity(draws: np.ndarray, scores: np.ndarray) -> float:
+    """Score of an average over infinitely many draws: L of the least squares fit L - c / S.
+
+    The log of an average over S draws is biased by about c / S, c half the relative variance of one draw's density. The
+    fit is over scores with at least a quarter of all draws; NaN if fewer than two of these are finite.
+    """
+    chosen = np.isfinite(scores) & (draws >= draws.max() / 4)
+    if chosen.sum() < 2:
+        return float("nan")
+    return float(np.polynomial.polynomial.polyfit(1 / draws[chosen], scores[chosen], 1)[0])
+
+
 def mixture_log_density(log_density_by_chain: np.ndarray) -> np.ndarray:
     """Log of the density averaged over chains at each row [n], from the chains' log densities [C, n]."""
     return logsumexp(log_density_by_chain, axis=0) - np.log(len(log_density_by_chain))
