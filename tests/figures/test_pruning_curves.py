@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.permutation_symmetry.pruning_curves import pruning_curves
+from bnn_atlas.figures.permutation_symmetry.pruning_curves import pruning_controls, pruning_curves
 from bnn_atlas.metrics.tables.parquet import PRUNING_SCHEMA, write_frame
 from bnn_atlas.published import published_numbers
 
@@ -30,15 +30,15 @@ def curves(path: Path) -> Path:
 
 def test_curves_are_means_over_orders_beside_the_published_ones(tmp_path: Path) -> None:
     runs = [shown("hmc", {"pruning_curves": curves(tmp_path / "c.parquet")}, task="classification", dataset="mnist")]
-    numbers = pruning_curves(runs).numbers
-    of = numbers.set_index(["dead_inputs", "network", "of", "rank", "kept"]).sort_index()
-    assert of.loc[("kept", "HMC", "mean", "random", 50.0), "accuracy"] == pytest.approx(100 * (0.25 + 0.05))
-    assert of.loc[("kept", "HMC", "mean", "random", 50.0), "orders"] == 2
-    assert of.loc[("kept", "ensemble", "mean", "sd of HMC", 20.0), "published"] == 79.84
-    assert numbers.loc[numbers["dead_inputs"] == "removed", "published"].isna().all()
-    figure = pruning_curves(runs).figure
-    assert len(figure.axes) == 4
-    assert [ax.get_title("right") for ax in figure.axes[:2]] == ["HMC", "ensemble"]
+    of_all, with_controls = pruning_curves(runs), pruning_controls(runs)
+    of = of_all.numbers.set_index(["network", "of", "whose", "kept"]).sort_index()
+    assert of.loc[("ensemble", "mean", "first", 20.0), ["accuracy", "published"]].tolist() == pytest.approx([10, 79.84])
+    assert set(of_all.numbers["rank"]) == {"sd of HMC", "its own sd", "sd of ensemble"}
+    assert [len(ax.lines) for ax in of_all.figure.axes] == [4, 4], "each curve and the published one"
+    of = with_controls.numbers.set_index(["dead_inputs", "network", "rank", "kept"]).sort_index()
+    assert of.loc[("kept", "HMC", "random", 50.0), "accuracy"] == pytest.approx(100 * (0.25 + 0.05))
+    assert of.loc[("removed", "HMC", "random", 50.0), "orders"] == 2
+    assert [ax.get_title("right") for ax in with_controls.figure.axes[:2]] == ["HMC", "ensemble"]
 
 
 def test_every_published_curve_has_a_value_at_each_share() -> None:

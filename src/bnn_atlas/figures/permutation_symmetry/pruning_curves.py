@@ -3,87 +3,123 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import mark_published, published_handle
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.parquet import PRUNING_SCHEMA, read_frame
 from bnn_atlas.published import published_numbers
 
-KIND = {"files": ["pruning_curves"], "runs": "one"}
+KINDS = {
+    "pruning_controls": {"files": ["pruning_curves"], "runs": "one"},
+    "pruning_curves": {"files": ["pruning_curves"], "runs": "one"},
+}
 
 PUBLISHED_DATA = "mnist"
-DASHES: dict[str, Any] = {"mean": "-", "draw": (0, (4, 1.5)), "mean as sampled": (0, (1, 1))}
-CONTROLS = {"random": "#9A9A9A", "sd of prior draws": style.BLACK, "magnitude": style.GREEN}
-ORDERS = {"random": "in random order"}
-"""Order -> text in the legend, if it is not `by <order>`."""
 TITLES = {"kept": "all parameters", "removed": "weights of inputs that never vary are 0 from the start"}
+OWN, FIRST = "own", "first"
+"""Whose standard deviations order the parameters: the network's own, or those of the first network."""
+CURVES: dict[tuple[str, str], dict[str, Any]] = {
+    ("mean", OWN): {"color": style.BLUE, "ls": "-"},
+    ("mean", FIRST): {"color": style.BLACK, "ls": "-"},
+    ("draw", OWN): {"color": style.GREEN, "ls": (0, (4, 1.5))},
+    ("mean as sampled", OWN): {"color": style.VERMILION, "ls": (0, (1, 1))},
+}
+"""What is pruned, by whose standard deviations -> how it is drawn."""
+ORDERS: dict[str, dict[str, Any]] = {
+    "random": {"color": "#9A9A9A", "ls": "-"},
+    "sd of prior draws": {"color": style.BLACK, "ls": (0, (1, 1))},
+    "signal to noise": {"color": style.SKY, "ls": (0, (4, 1.5))},
+    "magnitude": {"color": style.GREEN, "ls": (0, (4, 1.5))},
+}
+"""Order that is no network's -> how it is drawn."""
 
 
 def pruning_curves(shown: Sequence[Shown]) -> Drawing:
-    """Accuracy against the share of parameters kept, a column per network and a row each with and without dead inputs.
+    """Accuracy against the share of parameters kept, a panel per network, by standard deviations over its draws.
 
-    Lines of repeated orders are means. Open black marks are the published curves; they are shown for runs on MNIST.
-
-    Columns dead_inputs, network, of, rank, kept, accuracy (%), standard_error, orders, published (%).
+    They are the network's own, or those of the first network. Thin lines with marks in the same colours are the
+    published curves, for runs on MNIST. Columns network, of, rank, kept, accuracy (%), standard_error, orders, whose,
+    published (%).
     """
     (one,) = shown
-    frame = read_frame(one.files["pruning_curves"], PRUNING_SCHEMA)
-    keys = ["dead_inputs", "network", "of", "rank", "kept"]
-    groups = frame.groupby(keys, sort=False)
-    found = groups[["accuracy", "standard_error"]].mean().mul(100).assign(orders=groups.size()).reset_index()
-    theirs = published_numbers("permutation_symmetry", "pruning")
-    at = {(one.label, float(one.x)): float(100 * one.value) for one in theirs}
-    rows = zip(found["network"], found["of"], found["rank"], found["kept"], strict=True)
-    found["published"] = [at.get((f"{network}, {of} by {rank}", kept)) for network, of, rank, kept in rows]
-    found.loc[(found["dead_inputs"] != "kept") | (one.dataset != PUBLISHED_DATA), "published"] = None
-    numbers = found.astype({"published": float})
-    networks, kinds = (list(dict.fromkeys(numbers[name])) for name in ("network", "dead_inputs"))
-    figure = Figure(figsize=(style.TEXT_WIDTH, 0.9 + 1.9 * len(kinds)))
-    axes = figure.subplots(len(kinds), len(networks), squeeze=False, sharex=True, sharey=True)
-    colours = {
-        **{
-            f"sd of {name}": colour
-            for name, colour in zip(networks, (style.BLUE, style.VERMILION, style.PURPLE, style.ORANGE), strict=False)
-        },
-        "signal to noise": style.SKY,
-        **CONTROLS,
+    found = _numbers(one)
+    first = found["network"].iloc[0]
+    found["whose"] = np.where(found["rank"] == f"sd of {first}", FIRST, "")
+    found.loc[found["rank"].isin(["its own sd"]) | (found["rank"] == "sd of " + found["network"]), "whose"] = OWN
+    chosen = np.array([pair in CURVES for pair in zip(found["of"], found["whose"], strict=True)])
+    numbers = found[chosen & (found["dead_inputs"] == "kept")].drop(columns="dead_inputs")
+    theirs = {
+        (each.label, float(each.x)): float(100 * each.value)
+        for each in published_numbers("permutation_symmetry", "pruning")
+        if one.dataset == PUBLISHED_DATA
     }
-    for row, dead in zip(axes, kinds, strict=True):
-        for ax, network in zip(row, networks, strict=True):
-            part = numbers[(numbers["network"] == network) & (numbers["dead_inputs"] == dead)]
-            _panel(ax, part, {**colours, "its own sd": colours[f"sd of {network}"]})
-        row[0].set_ylabel("accuracy in %")
-        row[0].set_title(TITLES[dead], fontsize=6.5, color=style.GREY)
-    for ax, network in zip(axes[0], networks, strict=True):
-        ax.set_title(network, loc="right")
-    for ax in axes[-1]:
-        ax.set_xlabel("parameters kept in %")
-    axes[0, 0].set_xlim(102, 0)
-    page.legend_below(figure, _legend(numbers, colours))
+    rows = numbers[["network", "of", "rank", "kept"]].itertuples(index=False)
+    numbers["published"] = [theirs.get((f"{net}, {of} by {rank}", kept), np.nan) for net, of, rank, kept in rows]
+    texts = {
+        pair: f"{of} by {'its own sd' if by == OWN else f'sd of {first}'}" for pair in CURVES for of, by in (pair,)
+    }
+    networks = list(dict.fromkeys(numbers["network"]))
+    figure, axes = page.panels(len(networks), 3, 2.0, wide_from=1, more=0.6, sharey=True)
+    for ax, network in zip(axes.flat, networks, strict=False):
+        of_network = numbers[numbers["network"] == network]
+        for pair, part in of_network.groupby(["of", "whose"], sort=False):
+            ax.plot(part["kept"], part["accuracy"], lw=1.6, **CURVES[pair])
+            ax.plot(part["kept"], part["published"], lw=0.6, marker="d", ms=2.5, mfc="white", mew=0.6, **CURVES[pair])
+        ax.set_title(network)
+    _axes(axes)
+    entries: dict[str, Any] = {texts[pair]: look for pair, look in CURVES.items()}
+    if theirs:
+        entries["published"] = {"color": style.GREY, "lw": 0.6, "marker": "d", "ms": 2.5, "mfc": "white", "mew": 0.6}
+    page.legend_below(figure, entries)
     return Drawing(figure, numbers)
 
 
-def _panel(ax: Axes, part: pd.DataFrame, colours: dict[str, str]) -> None:
-    for (of, rank), line in part.groupby(["of", "rank"], sort=False):
-        width = 0.9 if of == "draw" else 1.3
-        ax.plot(line["kept"], line["accuracy"], color=colours[str(rank)], ls=DASHES[str(of)], lw=width)
-        for kept, value in line.loc[line["published"].notna(), ["kept", "published"]].itertuples(index=False):
-            mark_published(ax, kept, value)
+def pruning_controls(shown: Sequence[Shown]) -> Drawing:
+    """Accuracy of each network's aligned mean against the share kept, a column per network, by all orders.
+
+    The second row is without the weights of inputs that never vary. Lines of repeated orders are means. Columns
+    dead_inputs, network, of, rank, kept, accuracy (%), standard_error, orders.
+    """
+    (one,) = shown
+    numbers = _numbers(one)
+    numbers = numbers[numbers["of"] == "mean"]
+    networks, kinds = (list(dict.fromkeys(numbers[name])) for name in ("network", "dead_inputs"))
+    colours = (style.BLUE, style.VERMILION, style.PURPLE, style.ORANGE)
+    sds = {f"sd of {name}": {"color": colour} for name, colour in zip(networks, colours, strict=False)}
+    looks = {rank: look for rank, look in {**sds, **ORDERS}.items() if (numbers["rank"] == rank).any()}
+    figure = Figure(figsize=(style.TEXT_WIDTH, 0.9 + 1.9 * len(kinds)))
+    axes = figure.subplots(len(kinds), len(networks), squeeze=False, sharex=True, sharey=True)
+    for row, dead in zip(axes, kinds, strict=True):
+        for ax, network in zip(row, networks, strict=True):
+            part = numbers[(numbers["network"] == network) & (numbers["dead_inputs"] == dead)]
+            for rank, look in looks.items():
+                line = part[part["rank"] == rank]
+                ax.plot(line["kept"], line["accuracy"], **look)
+            ax.set_title(network if dead == kinds[0] else "", loc="right")
+        row[0].set_title(TITLES[dead], fontsize=6.5, color=style.GREY)
+    _axes(axes)
+    page.legend_below(
+        figure, {f"by {rank}" if rank != "random" else "in random order": each for rank, each in looks.items()}
+    )
+    return Drawing(figure, numbers)
 
 
-def _legend(numbers: pd.DataFrame, colours: dict[str, str]) -> dict[str, Artist]:
-    present, of = set(numbers["rank"]), set(numbers["of"])
-    entries: dict[str, Artist] = {
-        ORDERS.get(name, f"by {name}"): Line2D([], [], color=c) for name, c in colours.items() if name in present
-    }
-    entries |= {name: Line2D([], [], color=style.GREY, ls=dash) for name, dash in DASHES.items() if name in of}
-    if numbers["published"].notna().any():
-        entries["published"] = published_handle()
-    return entries
+def _numbers(one: Shown) -> pd.DataFrame:
+    """All curves of a run in percent; repeated orders are averaged."""
+    frame = read_frame(one.files["pruning_curves"], PRUNING_SCHEMA)
+    groups = frame.groupby(["dead_inputs", "network", "of", "rank", "kept"], sort=False)
+    means: pd.DataFrame = groups[["accuracy", "standard_error"]].mean().mul(100).assign(orders=groups.size())
+    return means.reset_index()
+
+
+def _axes(axes: np.ndarray) -> None:
+    for ax in axes.flat:
+        ax.set_xlim(102, 0)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("accuracy in %")
+    for ax in axes[-1]:
+        ax.set_xlabel("parameters kept in %")
