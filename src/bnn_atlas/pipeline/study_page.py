@@ -153,7 +153,7 @@ def _figure(figure: Figure, atlas: Atlas) -> dict[str, Any]:
         "runs": {name: settings_of_run(run, atlas) for name, run in figure.runs.items()},
     }
     kind, outputs = figure.kind, [Path(file).name for file in figure.outputs]
-    rows_alone = figure.inputs.keys() == {"table"} and not (kind.files_if_any or figure.uses_r)
+    rows_alone = {"table"} <= figure.inputs.keys() <= {"table", "sets", "against"} and not figure.uses_r
     drawn = {"described": figure.described(), "outputs": outputs}
     return {
         "files": [file for file in figure.outputs if not file.endswith(".pdf")],

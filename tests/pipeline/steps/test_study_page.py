@@ -202,6 +202,22 @@ def test_a_figure_of_metric_tables_is_drawn_once_all_its_runs_are_kept(results: 
     assert (results.kept / "cumulative.png").read_bytes() == picture
 
 
+def test_a_table_of_comparisons_with_a_reference_is_drawn_from_kept_rows(results: Results) -> None:
+    kind = "bnn_atlas.figures.permutation_symmetry.compact_agreement"
+    shown = [one | {"parts": {"against": {"two": "not there"}}} for one in CUMULATIVE["shown"]]
+    of_rows = results.plan["figures"]["cumulative"]["of_rows"]  # type: ignore[index]
+    of_rows["described"] = CUMULATIVE | {"kind": "compact_agreement", "module": kind, "shown": shown}
+    of_rows["outputs"] = ["cumulative.csv", "cumulative.tex"]
+    for run in ("one", "two"):
+        results.make(run, 0.5)
+        scores = [row(run, 0.9, metric="accuracy"), row(run, 0.8, metric="agreement", at="two")]
+        write_table(results.table(run), [row(run, 0.5), *scores])
+    results.page()
+    numbers = pd.read_csv(results.kept / "cumulative.csv").set_index(["label", "metric"])["value"]
+    assert numbers["one", "agreement"] == 0.8
+    assert numbers["two", "accuracy"] == 0.9
+
+
 def test_runs_without_the_points_of_curves_are_not_drawn(results: Results) -> None:
     """As those that were kept before these points were."""
     for run in ("one", "two"):

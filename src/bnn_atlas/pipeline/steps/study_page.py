@@ -20,7 +20,7 @@ from bnn_atlas.files import TableError, replaced
 from bnn_atlas.gallery.study import ladder, write_gallery
 from bnn_atlas.kept.jobs import StudyJobs, jobs, machine_of
 from bnn_atlas.kept.pieces import RUN_COLUMNS, Piece, Place, compact, kept_scale, read_piece, union, write_piece
-from bnn_atlas.metrics.judgement.pooled import CURVES, GridPoint, write_runs, write_summary
+from bnn_atlas.metrics.judgement.pooled import GridPoint, write_runs, write_summary
 from bnn_atlas.metrics.tables.parquet import concat_tables, read_table, write_rows
 from bnn_atlas.pipeline.made import Records
 from bnn_atlas.records import read as read_record
@@ -230,16 +230,30 @@ def _of_claims(plan: Mapping[str, Any], work: Path) -> dict[str, list[Path]]:
 
 def _of_rows(plan: Mapping[str, Any], piece: Piece, there: Collection[str], work: Path) -> dict[str, list[Path]]:
     """Draw the missing figures that need only metric tables, if all their runs are available."""
-    table = work / "rows.parquet"
-    write_rows(table, piece.table)
-    curves = piece.table[piece.table["metric"].isin(CURVES)]
-    complete = piece.places & set(zip(curves["run"], curves["split"], strict=True))
+    wanted = {name: of for name, figure in plan["figures"].items() if (of := figure["of_rows"]) and name not in there}
+    references = {
+        name for of in wanted.values() for one in of["described"]["shown"] for name in one["parts"].get("against", ())
+    }
+    rows = piece.table
+    of_set, against = rows["dataset"].str.contains("/"), rows["at"].isin(references)
+    parts = {"table": rows[~of_set & ~against], "sets": rows[of_set & ~against]}
+    for name, part in {**parts, **{one: rows[rows["at"] == one] for one in references}}.items():
+        write_rows(work / f"{name}.parquet", part)
     made = {}
-    for name, figure in plan["figures"].items():
-        if (of := figure["of_rows"]) and name not in there:
-            shown = [{**one, "files": {"table": str(table)}} for one in of["described"]["shown"]]
-            if {(one["run"], one["split"]) for one in shown} <= complete:
+    for name, of in wanted.items():
+        shown = [
+            {
+                **one,
+                "files": {file: str(work / f"{file}.parquet") for file in one["files"]},
+                "parts": {"against": {part: str(work / f"{part}.parquet") for part in one["parts"].get("against", {})}},
+            }
+            for one in of["described"]["shown"]
+        ]
+        if {(one["run"], one["split"]) for one in shown} <= piece.places:
+            try:
                 made[name] = _draw(of, work, {"shown": shown})
+            except ValueError as error:  # results of earlier code may lack the rows
+                log.warning("%s is not drawn from what was kept: %s", name, error)
     return made
 
 
