@@ -95,3 +95,11 @@ def test_shifted_rows_and_other_sets_have_tables_of_their_own() -> None:
 def test_data_sets_with_one_title_are_told_apart() -> None:
     found = sections(scored("a", {"rmse": 0.5}), scored("b", {"rmse": 0.5}, dataset="days"))
     assert [one["title"] for one in found] == ["bike sharing (`hours`)", "bike sharing (`days`)"]
+
+
+def test_the_spread_by_rounding_stands_next_to_that_over_seeds() -> None:
+    (found,) = sections(
+        scored("a", {"lppd": 0.93, "rmse": 0.12}, sd=0.01, rounding_sd=0.02), scored("b", {"rmse": 0.1})
+    )
+    shown = [row[5:7] for row in found["tables"][0]["rows"]]
+    assert shown == [["0.1200 ± 0.0100 (rounding 0.0200)", "0.9300 ± 0.0100 (rounding 0.0200)"], ["0.1000", ""]]

@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
+from bnn_atlas.claims.html import number
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
 from bnn_atlas.gallery.escape import cell
 from bnn_atlas.gallery.numbers import MARK, METRICS, with_sd
@@ -34,8 +36,8 @@ class Setting(NamedTuple):
     trust: str
 
 
-Values = dict[str, tuple[float, float, bool]]
-"""Column -> mean, standard deviation, and whether it compares with a reference that has not converged."""
+Values = dict[str, tuple[float, float, float, bool]]
+"""Column -> mean, sd, sd by rounding alone, and whether it compares with a reference that has not converged."""
 
 
 def score_sections(summary: pd.DataFrame, datasets: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -75,7 +77,8 @@ def _rows(summary: pd.DataFrame) -> dict[Setting, Values]:
         )
         setting = setting._replace(trust=trusts.setdefault(setting, trust_word(row["trust"])))
         column = row["metric"] + (f" ({row['at']})" if row["at"] else "")
-        rows.setdefault(setting, {})[column] = row["mean"], row["sd"], bool(reference_word(row["note"]))
+        rounding = row.get("rounding_sd", np.nan)
+        rows.setdefault(setting, {})[column] = row["mean"], row["sd"], rounding, bool(reference_word(row["note"]))
     return rows
 
 
@@ -181,12 +184,13 @@ def _heading(column: str) -> str:
     return METRICS[metric] + bracket + at
 
 
-def _number(column: str, value: tuple[float, float, bool] | None) -> str:
+def _number(column: str, value: tuple[float, float, float, bool] | None) -> str:
     if value is None:
         return ""
-    mean, sd, unconverged = value
-    text = with_sd(mean, sd, DIGITS.get(column, 4))
-    return text + (f" ({UNCONVERGED})" if unconverged else "")
+    mean, sd, rounding, unconverged = value
+    digits = DIGITS.get(column, 4)
+    by_rounding = "" if pd.isna(rounding) else f" (rounding {number(rounding, digits)})"
+    return with_sd(mean, sd, digits) + by_rounding + (f" ({UNCONVERGED})" if unconverged else "")
 
 
 def _other_rows(dataset: str, datasets: Mapping[str, str]) -> str:

@@ -78,6 +78,7 @@ def write_gallery(
         figures=figure_parts(folder, figures, captions, datasets),
         marks=list(dict.fromkeys(mark for note in pooled["note"] if (mark := marks_of(note)))),
         scores=score_sections(pooled, datasets),
+        rounded="rounding_sd" in pooled and pooled["rounding_sd"].notna().any(),
         summary=copied(Path(summary), folder / "summary.csv"),
         study=study["name"],
         rule=RULE,

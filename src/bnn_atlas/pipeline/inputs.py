@@ -340,10 +340,13 @@ class Inputs:
         ]
 
     def grid_points(self, study: str) -> dict[str, dict[str, Any]]:
-        """Run -> its entry, its values in the entry's grid, and what every table has to say about it."""
+        """Run -> its entry, its values in the entry's grid, what every table has to say about it, and its twin."""
+        runs = self.atlas.studies[study].runs
+        twins = {_without_kernel(run): name for name, run in runs.items() if run.config.kernel != "auto"}
         return {
             name: {"entry": run.entry, "point": run.point, "marks": marks(run, self.atlas.datasets)}
-            for name, run in self.atlas.studies[study].runs.items()
+            | ({"rounded": twin} if twins and (twin := twins.get(_without_kernel(run), name)) != name else {})
+            for name, run in runs.items()
         }
 
     def shared_jobs(self, study: str) -> list[str]:
@@ -390,3 +393,8 @@ class Inputs:
         source = self._sources.of(run)
         assert source is not None, f"{run.name} stands on no other run"
         return source
+
+
+def _without_kernel(run: Run) -> str:
+    """A run's settings as text, without the one that decides nothing but how its gradients are rounded."""
+    return run.config.model_copy(update={"kernel": "auto", "description": ""}).model_dump_json()

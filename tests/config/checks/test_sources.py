@@ -59,6 +59,16 @@ def test_reductions_of_the_source_are_inherited(tmp_path: Path) -> None:
     assert runs["three"].reductions == ("two: chains: 4 -> 2", "one: method.steps: 100 -> 50")
 
 
+def test_a_run_knows_the_one_that_differs_only_in_rounding(tmp_path: Path) -> None:
+    """The description is no setting; another seed, or a second kind of setting, makes another run."""
+    twin = RUN | SEEDS | {"kernel": "xla", "description": "rounded otherwise"}
+    loaded = studies(tmp_path, {"one": RUN | SEEDS, "two": twin, "other": RUN | {"seed": 1, "chains": 5}})
+    points = Inputs(Atlas(Settings(), DATASETS, loaded, {}), Paths("r")).grid_points("small")
+    assert {name: of["rounded"] for name, of in points.items() if "rounded" in of} == {
+        "one-seed1": "two-seed1", "one-seed2": "two-seed2",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("draw", ["last", "start", "mean"])
 def test_a_run_starts_from_an_optimum_a_warm_start_or_a_fitted_mean(tmp_path: Path, draw: str) -> None:
     """Which files that asks for: draws of the source, its starts, or what it has fitted, of all its blocks."""

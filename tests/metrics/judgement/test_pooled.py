@@ -229,3 +229,14 @@ def test_marks_of_the_runs_are_in_the_note(tmp_path: Path) -> None:
     write_table(tmp_path / "table.parquet", [row("single", 7.0), row("other", 5.0)])
     runs = {"single": GridPoint("single", {}, ["scaled with test rows"]), "other": GridPoint("other", {})}
     assert summarise(read_table(tmp_path / "table.parquet"), runs)["note"].tolist() == ["scaled with test rows", ""]
+
+
+def test_runs_with_another_kernel_give_the_spread_by_rounding(tmp_path: Path) -> None:
+    runs = {f"{kernel}-seed{seed}": GridPoint(kernel, {"seed": seed}) for kernel in ("auto", "xla") for seed in (1, 2)}
+    runs |= {f"auto-seed{s}": GridPoint("auto", {"seed": s}, rounded=f"xla-seed{s}") for s in (1, 2)}
+    values = {"auto-seed1": 1.0, "auto-seed2": 2.0, "xla-seed1": 1.3, "xla-seed2": 1.6}
+    rows = [row(run, value, split=split) for run, value in values.items() for split in (0, 1)]
+    write_table(tmp_path / "table.parquet", [*rows, row("auto-seed1", 1.0, metric="lppd")])
+    found = summarise(read_table(tmp_path / "table.parquet"), runs)
+    expected = [math.sqrt((0.3**2 + 0.4**2) / 4), np.nan, np.nan]
+    np.testing.assert_allclose(found["rounding_sd"], expected, rtol=1e-6)

@@ -38,14 +38,17 @@ SCHEMA = pa.schema(
         pa.field("n", pa.int64(), nullable=False),
         pa.field("not_finite", pa.int64(), nullable=False),
         *(pa.field(name, pa.float64()) for name in ("mean", "sd", "standard_error", "monte_carlo_error", "min", "max")),
+        pa.field("rounding_sd", pa.float64()),
         *(pa.field(name, pa.string(), nullable=False) for name in ("over", "trust", "note")),
     ]
 )
 """One row per setting and metric. `n` runs and splits were pooled; `not_finite` of them do not have a finite value.
 `chains` and `draws` are empty where repetitions differ in them (after excluding a chain, for example). `over` says what
 `standard_error` is over: seeds, splits, or, for one run on one split, what its own error is over. `monte_carlo_error`
-is the error of the mean. `trust` is the worst status of the runs (`judgement.trust`); `note` has their marks, and says
-if a reference has not converged."""
+is the error of the mean. `rounding_sd` is the standard deviation that rounding alone makes: sqrt(mean(d^2) / 2), where
+d are the differences of runs that have the same settings but another kernel (`GridPoint.rounded`); empty without such
+runs. `trust` is the worst status of the runs (`judgement.trust`); `note` has their marks, and says if a reference has
+not converged."""
 
 
 UNMEASURED = Trust(Status.UNKNOWN, "the table has no diagnostics")
@@ -59,6 +62,8 @@ class GridPoint(NamedTuple):
     """Field of the grid -> value."""
     marks: Sequence[str] = ()
     """Remarks that every table has to make on the run (`config.checks.runs.marks`)."""
+    rounded: str = ""
+    """The run that differs from this one only in its kernel, and so in its rounding, if there is one."""
 
 
 def point_text(point: Mapping[str, Any]) -> str:
@@ -93,6 +98,7 @@ def summarise(table: pd.DataFrame, runs: Mapping[str, GridPoint]) -> pd.DataFram
     if rows.duplicated(one).any():
         twice = rows[rows.duplicated(one)].iloc[0]
         raise TableError(f"run '{twice['run']}', split {twice['split']}: '{twice['metric']}' is given twice")
+    otherwise = rows[one].assign(run=rows["run"].map({run: where.rounded for run, where in runs.items()}))
     found, shared = trusts(table), overlaps(table)
     where = list(zip(rows["run"], rows["split"], strict=True))
     rows = rows.assign(
@@ -100,6 +106,7 @@ def summarise(table: pd.DataFrame, runs: Mapping[str, GridPoint]) -> pd.DataFram
         place=[f"{runs[run].point.get('split.seed', '')}/{split}" for run, split in where],
         trust=pd.Series([found.get(key, UNMEASURED) for key in where], index=rows.index, dtype=object),
         overlap=[shared.get(key, np.nan) for key in where],
+        rounded=otherwise.merge(rows[[*one, "value"]], how="left")["value"].to_numpy(),
     )
     return _pooled(rows)[SCHEMA.names]
 
@@ -153,6 +160,7 @@ def _one(group: pd.DataFrame) -> dict[str, Any]:
         "min": pooled["low"],
         "max": pooled["high"],
         "monte_carlo_error": float(np.sqrt(np.square(mc).sum()) / len(mc)),
+        "rounding_sd": float(np.sqrt(np.square((group["value"] - group["rounded"]).to_numpy()).mean() / 2)),
         "trust": worst(list(group["trust"])).words,
         "note": joined(*words),
     }
