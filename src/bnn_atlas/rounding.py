@@ -3,7 +3,7 @@
 XLA turns a / sqrt(x) into a * rsqrt(x). On x86 it computes rsqrt in single precision by refining the result of an
 instruction that only has to be right to about twelve bits, and whose further bits differ between Intel's and AMD's
 processors. A chain is then another one from its first step on. Square roots and divisions themselves are correctly
-rounded everywhere (IEEE 754).
+rounded everywhere (IEEE 754). XLA's products of matrices still depend on the processor (docs/accuracy.md).
 """
 
 import jax
