@@ -71,6 +71,7 @@ def test_bins_and_means_of_test_rows_and_other_sets(tmp_path: Path) -> None:
     assert means["value"].to_dict() == {"test": 0.4, "ood-notmnist": 1.3}
     figure = entropy_histograms([one]).figure
     assert [ax.get_title() for ax in figure.axes] == ["test rows", "notMNIST"]
+    assert len(entropy_histograms([one, uncertain(tmp_path, "b", 0)]).figure.axes) == 4, "a row per label"
     stairs = figure.axes[0].patches[0].get_data()
     np.testing.assert_allclose(stairs.values, bins.loc[bins["set"] == "test", "value"])
     assert stairs.edges[0] == 0

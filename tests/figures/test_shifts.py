@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bnn_atlas.figures.kinds.shifts import (
-    box_statistics,
+    ALL_KINDS,
     calibration_curves,
-    corruption_boxes,
+    corruptions,
     dead_pixels,
     rotated_mnist,
 )
@@ -119,19 +119,27 @@ def corrupted(folder: Path, name: str, kinds: tuple[str, ...] = KINDS, severitie
 
 
 def test_corruptions_enter_by_severity_and_nothing_else_does(tmp_path: Path) -> None:
-    numbers = corruption_boxes([corrupted(tmp_path, "a")]).numbers
-    assert set(numbers["corruption"]) == {"", *KINDS}
+    numbers = corruptions([corrupted(tmp_path, "a"), corrupted(tmp_path, "b", kinds=KINDS[::-1])]).numbers
+    assert set(numbers["corruption"]) == {"", *KINDS, ALL_KINDS}
     assert sorted(numbers["severity"].unique()) == [0, 1, 2, 3, 4, 5]
-    fog = numbers[(numbers["corruption"] == "fog") & (numbers["severity"] == 3)].set_index("metric")["value"]
-    assert fog.to_dict() == pytest.approx({"accuracy": 0.89, "log_likelihood": -0.26, "ece": 0.09})
-    clean = numbers[(numbers["severity"] == 0) & (numbers["metric"] == "accuracy")]
-    assert clean[["value", "error"]].to_numpy().tolist() == [[0.95, 0.01]]
+    fog = numbers[(numbers["corruption"] == "fog") & (numbers["severity"] == 3)].set_index("label")
+    assert fog["accuracy"].to_dict() == pytest.approx({"a": 0.89, "b": 0.71})
+    assert fog["difference"].to_dict() == pytest.approx({"a": 0.0, "b": -0.18})
+    mean = numbers[(numbers["corruption"] == ALL_KINDS) & (numbers["severity"] == 3)].set_index("label")
+    assert mean["difference"].to_dict() == pytest.approx({"a": 0.0, "b": 0.0})
 
 
-def test_boxes_are_quartiles_with_the_extremes_as_whiskers() -> None:
-    found = box_statistics(np.array([1.0, 2, 3, 4, 9]))
-    assert found == {"q1": 2, "med": 3, "q3": 4, "whislo": 1, "whishi": 9}
-    assert box_statistics(np.array([1.0, 2, 3, -np.inf]))["whislo"] == 1
+def test_rows_with_one_class_do_not_enter_the_error_of_a_difference(tmp_path: Path) -> None:
+    own = {"accuracy": (0.9, 0.003)}  # of 10,000 rows
+    first = written(tmp_path, "first", own, {"fog1": own})
+    near = {name: {"agreement": 0.96} for name in ("test", "fog1")}
+    other = written(tmp_path, "other", {"accuracy": (0.88, 0.00325)}, {"fog1": own}, {"first": near})
+    alone = written(tmp_path, "alone", own, {"fog1": own})
+    numbers = corruptions([first, other, alone]).numbers
+    clean = numbers[numbers["severity"] == 0].set_index("label")["error"]
+    assert clean["other"] == pytest.approx(((0.04 - 0.02**2) / 10_000) ** 0.5)
+    assert clean["alone"] == pytest.approx(0.003 * 2**0.5)
+    assert np.isnan(clean["first"])
 
 
 def test_labels_on_other_corruptions_are_refused(tmp_path: Path) -> None:
@@ -139,10 +147,10 @@ def test_labels_on_other_corruptions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"'b' and 'a' differ in their corruptions \(blur5, contrast5, fog5, pixelate5\)"
     ):
-        corruption_boxes(shown)
+        corruptions(shown)
     plain = written(tmp_path, "c", scored(0), {"rotated30": scored(0.1)})
     with pytest.raises(ValueError, match=r"'c' was scored on no corruptions; give its runs some in evaluate\.shifts"):
-        corruption_boxes([plain])
+        corruptions([plain])
 
 
 def noisy(folder: Path, name: str, dead: float, fall: float, **changes: Any) -> Shown:
@@ -163,6 +171,7 @@ def test_weights_and_accuracies_by_severity(tmp_path: Path) -> None:
     dead = numbers[numbers["noise_in"] == "dead_pixels"]
     assert dead["severity"].tolist() == [0, 1, 2, 3, 4, 5]
     assert dead["value"].to_numpy() == pytest.approx([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
+    assert dead["difference"].eq(0).all(), "less its own"
     live = numbers[numbers["noise_in"] == "live_pixels"]
     assert live["value"].iloc[-1] == pytest.approx(0.65)
     assert set(numbers["prior_sd"]) == {0.45}
@@ -175,7 +184,8 @@ def test_the_picture_marks_the_prior_of_runs_that_have_one(tmp_path: Path) -> No
         noisy(tmp_path, "EmpCov", 0.02, 0.01, method="hmc", prior_sd=None),
     ]
     figure = dead_pixels(shown).figure
-    weights = figure.axes[0]
+    weights, dead, _ = figure.axes
+    assert [text.get_text() for text in dead.get_xticklabels()][:2] == ["0\n.900", "1\n.800"], "of the first label"
     ticks = [line.get_xdata()[0] for line in weights.lines if line.get_marker() == "|"]
     assert ticks == [0.45, 0.45]
     assert weights.get_xlim()[0] < 0

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.config.parts.evaluation import OUTSIDE, TEST
@@ -25,9 +26,9 @@ MOST_SETS, MOST_OTHER = 4, 5
 
 
 def entropy_histograms(shown: Sequence[Shown]) -> Drawing:
-    """Histogram of the predictive entropy, one panel for the test rows and one per other data set, a line per label.
+    """Histograms of the predictive entropy, a row per label, a column for the test rows and one per other data set.
 
-    Entropy is in nats, up to log k for k classes; triangles at the foot of a panel mark the mean of each label.
+    Entropy is in nats, up to log k for k classes; a triangle at the foot marks the mean. A column has one y axis.
     Columns: label, method, set, metric, right, value, error, repetitions: `value` is the share of rows in the bin
     that ends at the entropy `right`, or the mean entropy (metric `mean`) with its standard error. Raises ValueError for
     more sets than fit.
@@ -40,25 +41,24 @@ def entropy_histograms(shown: Sequence[Shown]) -> Drawing:
     right = pd.to_numeric(means["at"].where(is_bin), errors="coerce")
     numbers = means.assign(metric=np.where(is_bin, "share", "mean"), right=right).reset_index(drop=True)
     looks, titles = method_looks(shown), set_titles(shown)
-    figure, axes = page.panels(len(sets), MOST_SETS, 2.7, sharex=True)
-    for ax, name in zip(axes.flat, sets, strict=True):
-        for label, look in looks.items():
+    figure = Figure(figsize=(style.TEXT_WIDTH, 0.55 * len(looks) + 0.75))
+    axes = figure.subplots(len(looks), len(sets), squeeze=False, sharex=True, sharey="col")
+    for (label, look), row in zip(looks.items(), axes, strict=True):
+        for ax, name in zip(row, sets, strict=True):
             own = numbers[(numbers["set"] == name) & (numbers["label"] == label)]
             bins = own[own["metric"] == "share"].sort_values("right")
             edges = np.array([0.0, *bins["right"]])
-            ax.stairs(bins["value"].to_numpy(), edges, color=look.colour, ls=look.dash, lw=1.0, baseline=None)
+            ax.stairs(bins["value"].to_numpy(), edges, color=look.colour, fc=look.fill, fill=True, lw=0.8)
             at_foot = {"clip_on": False, "transform": ax.get_xaxis_transform()}
             for value in own.loc[own["metric"] == "mean", "value"]:
                 ax.plot(value, 0, color=look.colour, marker=6, ms=4, mew=0, **at_foot)
             ax.set_xlim(0, float(edges[-1]))
-        ax.set_ylim(bottom=0)
-        ax.grid(axis="y")
-        ax.set_title(titles.get(name, name))
-        ax.set_xlabel("predictive entropy (nats)")
-    axes[0, 0].set_ylabel("share of rows in a bin")
-    entries: page.Entries = {label: {"color": look.colour, "ls": look.dash} for label, look in looks.items()}
-    mean = {"color": style.GREY, "marker": 6, "ls": "none", "ms": 4, "mew": 0}
-    page.legend_below(figure, {**entries, "mean": mean})
+        row[0].set_ylabel("\n".join(label.split(" ")), rotation=0, ha="right", va="center")
+    for name, column in zip(sets, axes.T, strict=True):
+        column[0].set_title(titles.get(name, name))
+        column[0].set_ylim(bottom=0)
+        column[-1].set_xlabel("predictive entropy (nats)")
+    page.legend_below(figure, {"mean": {"color": style.GREY, "marker": 6, "ls": "none", "ms": 4, "mew": 0}})
     return Drawing(figure, numbers[["label", "method", "set", "metric", "right", "value", "error", "repetitions"]])
 
 

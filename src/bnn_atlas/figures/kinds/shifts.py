@@ -7,13 +7,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from bnn_atlas.config.data.shift import OF_SPLIT, ROTATION, SEVERITIES, parse_shift
 from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import fence
 from bnn_atlas.figures.method_looks import Look, draw_lines, label_rows, line_entries, method_looks
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.set_scores import averaged, check_same_sets, corruption_of, read_sets, with_signs
@@ -21,7 +19,7 @@ from bnn_atlas.figures.shown import Shown
 
 KINDS = {
     "calibration_curves": {"files": ["table"], "files_if_any": ["sets"], "task": "classification", "most_labels": 8},
-    "corruption_boxes": {"files": ["table", "sets"], "task": "classification"},
+    "corruptions": {"files": ["table", "sets"], "files_if_any": ["against"], "task": "classification"},
     "dead_pixels": {"files": ["table", "sets"], "task": "classification"},
     "rotated_mnist": {"files": ["table", "sets"]},
 }
@@ -103,74 +101,76 @@ def rotated_mnist(shown: Sequence[Shown]) -> Drawing:
     return Drawing(figure, numbers[columns].reset_index(drop=True))
 
 
-BOXES = {"accuracy": ("accuracy", 1), "nll": ("log-likelihood\nper row", -1), "ece": ("ECE", 1)}
-"""Metric -> text at its axis, and the sign with which it is drawn."""
-FENCES, NO_FENCE = {"nll": 6.0}, 1e6
-"""Interquartile ranges from the quartiles within which a log-likelihood, which has no bound, sets the axis."""
-WIDTH = 0.8
-"""Width of all boxes at a severity; severities are 1 apart."""
+ALL_KINDS = "mean over all kinds"
+"""Name of the panel with the mean."""
 
 
-def corruption_boxes(shown: Sequence[Shown]) -> Drawing:
-    """Boxes over the kinds of corruption, by severity and label: a panel each for accuracy, log-likelihood and ECE.
+def corruptions(shown: Sequence[Shown]) -> Drawing:
+    """Accuracy by severity less that of the first label, a panel per kind of corruption and one for their mean.
 
-    A box is from the first to the third quartile over the kinds, with the median as a line and whiskers to the smallest
-    and the largest; severity 0 stands for the unchanged test rows, with their standard error and an empty `corruption`.
-    The log-likelihood is the metric `nll` with its sign changed. Rotations and noise in chosen pixels do not count as
-    corruptions. Raises ValueError for labels that were not scored on the same corruptions, and if there are none.
+    Severity 0 stands for the unchanged test rows. Bars are one standard error of the difference (`from_first`); that of
+    the mean is the mean of the errors, since all kinds have the same rows. Rotations and noise in chosen pixels do not
+    count as corruptions. Columns label, method, corruption, severity, accuracy, difference, error, repetitions. Raises
+    ValueError for labels that were not scored on the same corruptions, and if there are none.
     """
-    means = averaged(shown, read_sets(shown, list(BOXES)))
+    means = averaged(shown, read_sets(shown, ["accuracy"]))
     kept = means[[name == TEST or corruption_of(name) is not None for name in means["set"]]]
+    of_label = kept[kept["set"] != TEST].groupby("label")["set"].agg(set).to_dict()
+    check_same_sets(list(dict.fromkeys(means["label"])), of_label, "corruptions", "corruptions")
     places = [corruption_of(name) or ("", 0) for name in kept["set"]]
     kept = kept.assign(corruption=[kind for kind, _ in places], severity=[level for _, level in places])
-    of_label = kept[kept["severity"] > 0].groupby("label")["set"].agg(set).to_dict()
-    check_same_sets(list(dict.fromkeys(means["label"])), of_label, "corruptions", "corruptions")
-    numbers, looks = with_signs(kept, BOXES), method_looks(shown)
-    figure = Figure(figsize=(style.TEXT_WIDTH, 5.0))
-    axes = figure.subplots(len(BOXES), 1, sharex=True)
-    for ax, (metric, (text, _)) in zip(axes, BOXES.items(), strict=True):
-        part = numbers[numbers["metric"] == metric.replace("nll", "log_likelihood")]
-        for place, (label, look) in enumerate(looks.items()):
-            offset = WIDTH * ((place + 0.5) / len(looks) - 0.5)
-            _boxes(ax, part[part["label"] == label], look, offset, 0.8 * WIDTH / len(looks))
-        fence(ax, part["value"].to_numpy(), reach=FENCES.get(metric, NO_FENCE))
-        ax.set_ylabel(text)
-        for border in np.arange(0.5, SEVERITIES):
-            ax.axvline(border, color="#E3E3E3", lw=0.5, zorder=0)
-        ax.set_xlim(-0.5, SEVERITIES + 0.5)
-    figure.align_ylabels(axes)
-    axes[-1].set_xticks(range(SEVERITIES + 1), ["0 (none)", *map(str, range(1, SEVERITIES + 1))])
-    axes[-1].set_xlabel("severity of the corruption")
-    boxes = {label: Patch(facecolor=look.fill, edgecolor=look.colour, lw=0.7) for label, look in looks.items()}
-    kinds = numbers.loc[numbers["severity"] > 0, "corruption"].nunique()
-    median = {f"median over {kinds} kinds of corruption": {"color": style.BLACK, "lw": 1.0}}
-    page.legend_below(figure, {**boxes, **median})
-    columns = ["label", "method", "corruption", "severity", "metric", "value", "error", "over", "repetitions"]
-    return Drawing(figure, numbers[columns].reset_index(drop=True))
+    numbers = from_first(shown, kept)
+    kinds = [kind for kind in dict.fromkeys(numbers["corruption"]) if kind]
+    levels = numbers[numbers["severity"] > 0].groupby(["label", "method", "severity"], sort=False)
+    means = levels[["accuracy", "difference", "error", "repetitions"]].mean().reset_index().assign(corruption=ALL_KINDS)
+    numbers = pd.concat([numbers, means], ignore_index=True).astype({"repetitions": int})
+    looks, clean = method_looks(shown), numbers[numbers["severity"] == 0]
+    figure, axes = page.panels(len(kinds) + 1, 4, 1.75)
+    for ax, kind in zip(axes.flat, [*kinds, ALL_KINDS], strict=False):
+        _differences(ax, pd.concat([clean, numbers[numbers["corruption"] == kind]]), looks)
+        ax.set_title(kind.replace("_", " "))
+    figure.supylabel(_DIFFERENCE.format(shown[0].label), fontsize=7.5)
+    page.legend_below(figure, line_entries(looks) | {_BELOW.format(shown[0].label): {"ls": "none"}})
+    columns = ["label", "method", "corruption", "severity", "accuracy", "difference", "error", "repetitions"]
+    return Drawing(figure, numbers[columns])
 
 
-def _boxes(ax: Axes, part: pd.DataFrame, look: Look, offset: float, width: float) -> None:
-    clean = part[part["severity"] == 0]
-    for value, error in clean[["value", "error"]].itertuples(index=False):
-        ax.errorbar(
-            offset, value, error, color=look.colour, marker=look.marker, ms=3.2, mfc=look.fill, mew=0.7, elinewidth=0.7,
-        )  # fmt: skip
-    outline: dict[str, Any] = {"color": look.colour, "lw": 0.7}
-    severities = sorted(int(level) for level in part["severity"].unique() if level > 0)
-    stats = [box_statistics(part.loc[part["severity"] == level, "value"].to_numpy()) for level in severities]
-    ax.bxp(
-        stats, [level + offset for level in severities], widths=width, showfliers=False, patch_artist=True,
-        manage_ticks=False, boxprops={"facecolor": look.fill, "edgecolor": look.colour, "lw": 0.7},
-        medianprops={"color": style.BLACK, "lw": 1.0}, whiskerprops=outline, capprops=outline,
-    )  # fmt: skip
+_DIFFERENCE = "accuracy \N{MINUS SIGN} that of {}"
+_BELOW = "below the severities: accuracy of {}"
 
 
-def box_statistics(values: np.ndarray) -> dict[str, float]:
-    """What `Axes.bxp` draws; values that are not finite are pulled to the finite end nearest to them."""
-    finite = values[np.isfinite(values)]
-    low, high = (finite.min(), finite.max()) if finite.size else (np.nan, np.nan)
-    first, median, third = np.quantile(np.clip(values, low, high), (0.25, 0.5, 0.75))
-    return {"q1": first, "med": median, "q3": third, "whislo": low, "whishi": high}
+def from_first(shown: Sequence[Shown], accuracies: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `averaged` for `accuracy`, with its `difference` from that of the first label on the same set.
+
+    Rows for which two runs predict the same class do not change the difference d, so its standard error is at most
+    sqrt((1 - a - d^2) / n) with a their agreement; where that was not measured, the two are taken as independent. The
+    first label has no errors.
+    """
+    first = shown[0]
+    against = [one for one in shown if first.run in one.parts.get("against", {})]
+    agreed: dict[Any, float] = {}
+    if against:
+        agreed = read_sets(against, ["agreement"], first.run).groupby(["label", "set"])["value"].mean().to_dict()
+    base = accuracies[accuracies["label"] == first.label].set_index("set")[["value", "error"]].astype(float)
+    p, se = (base[name].reindex(accuracies["set"]).to_numpy() for name in base)
+    d = accuracies["value"].to_numpy(dtype=float) - p
+    keys = zip(accuracies["label"], accuracies["set"], strict=True)
+    apart = np.array([1 - agreed[key] if key in agreed else np.nan for key in keys])
+    paired = se * np.sqrt(np.maximum(apart - d**2, 0) / (p * (1 - p)))
+    error = np.where(np.isnan(apart), np.hypot(se, accuracies["error"].astype(float)), paired)
+    error = np.where(accuracies["label"] == first.label, np.nan, error)
+    return accuracies.rename(columns={"value": "accuracy"}).assign(difference=d, error=error)
+
+
+def _differences(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    """Differences by severity, with the accuracy of the first label below the severities."""
+    draw_lines(ax, part, looks, "severity", "difference")
+    first = part[part["label"] == next(iter(looks))].sort_values("severity")
+    rows = first[["severity", "accuracy"]].itertuples(index=False)
+    texts = [f"{level}\n{value:.3f}".replace("0.", ".") for level, value in rows]
+    ax.set_xticks(first["severity"], texts, fontsize=6)
+    ax.set_xlabel("severity")
+    ax.grid(axis="y")
 
 
 WEIGHTS = {"weight_sd_dead_inputs": "pixels that never vary", "weight_sd_live_inputs": "all other pixels"}
@@ -178,12 +178,13 @@ NOISE = {"dead_pixels": "noise in pixels that\nnever vary", "live_pixels": "nois
 
 
 def dead_pixels(shown: Sequence[Shown]) -> Drawing:
-    """Root mean square of the first layer's weights for dead and for live pixels, and accuracy under noise in each.
+    """Root mean square of the first layer's weights for dead and for live pixels, and accuracies under noise in each.
 
     Left, a line per label: filled marks are for weights of pixels that are the same in all training rows, white ones
     for the other weights, and ticks are the standard deviation of the run's prior, which a sampled posterior has for
-    dead pixels. Right: accuracy by severity of the noise (0: unchanged test rows), with its standard error. Raises
-    ValueError for a run without dead pixels and for one that was not scored under noise in them.
+    dead pixels. Right: accuracy less that of the first label, by severity of the noise (0: unchanged test rows), with
+    the standard error of `from_first`. Raises ValueError for a run without dead pixels and for one that was not scored
+    under noise in them.
     """
     means = averaged(shown, read_sets(shown, [*WEIGHTS, "accuracy"]))
     noises = [_noise(name) for name in means["set"]]
@@ -200,31 +201,34 @@ def dead_pixels(shown: Sequence[Shown]) -> Drawing:
                 f"'{label}' was not scored under noise in these pixels; add {lacking[0]}1 to {lacking[0]}{SEVERITIES} "
                 "to evaluate.shifts of its runs"
             )
-    clean = means[(means["set"] == TEST) & (means["metric"] == "accuracy")]
-    noisy = [pd.concat([clean.assign(noise_in=kind), means[means["noise_in"] == kind]]) for kind in OF_SPLIT]
-    numbers = pd.concat([means[means["metric"].isin(list(WEIGHTS))], *noisy], ignore_index=True)
+    scored = from_first(
+        shown, means[(means["metric"] == "accuracy") & ((means["set"] == TEST) | (means["noise_in"] != ""))]
+    )
+    clean = scored[scored["set"] == TEST]
+    noisy = [pd.concat([clean.assign(noise_in=kind), scored[scored["noise_in"] == kind]]) for kind in OF_SPLIT]
+    weights = means[means["metric"].isin(list(WEIGHTS))]
+    numbers = pd.concat([weights, *(part.rename(columns={"accuracy": "value"}) for part in noisy)], ignore_index=True)
     of_label = {one.label: one.prior_sd for one in shown}
     numbers = numbers.assign(prior_sd=numbers["label"].map(of_label).astype(float)).sort_values(
         ["metric", "noise_in", "severity"], kind="stable", ignore_index=True
     )
     looks = method_looks(shown)
     figure = Figure(figsize=(style.TEXT_WIDTH, max(2.6, 1.2 + 0.2 * len(looks))))
-    weights, *panels = figure.subplots(1, 3, width_ratios=(1.15, 1, 1))
-    panels[1].sharey(panels[0])
-    _weights(weights, numbers[numbers["metric"].isin(list(WEIGHTS))], looks)
-    for ax, kind in zip(panels, OF_SPLIT, strict=True):
-        draw_lines(ax, numbers[numbers["noise_in"] == kind], looks, "severity")
-        ax.set_xticks(range(SEVERITIES + 1))
-        ax.set_xlabel("severity")
-        ax.grid(axis="y")
+    left, *panels = figure.subplots(1, 3, width_ratios=(1.15, 1, 1))
+    _weights(left, numbers[numbers["metric"].isin(list(WEIGHTS))], looks)
+    for ax, kind, part in zip(panels, OF_SPLIT, noisy, strict=True):
+        _differences(ax, part, looks)
         ax.set_title(NOISE[kind])
-    panels[0].set_ylabel("accuracy")
+    panels[0].set_ylabel(_DIFFERENCE.format(shown[0].label))
     entries = line_entries(looks)
     for text, face in zip(WEIGHTS.values(), (style.GREY, "white"), strict=True):
         entries[f"weights of {text}"] = {"color": style.GREY, "marker": "o", "mfc": face, "ms": 4.2, "ls": "none"}
     entries["sd of the prior"] = {"color": style.BLACK, "marker": "|", "ms": 9, "ls": "none"}
-    page.legend_below(figure, entries)
-    columns = ["label", "method", "prior_sd", "metric", "noise_in", "severity", "value", "error", "over", "repetitions"]
+    page.legend_below(figure, entries | {_BELOW.format(shown[0].label): {"ls": "none"}})
+    columns = [
+        "label", "method", "prior_sd", "metric", "noise_in", "severity", "value", "difference", "error", "over",
+        "repetitions",
+    ]  # fmt: skip
     return Drawing(figure, numbers[columns])
 
 
@@ -243,8 +247,8 @@ def _weights(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
         if np.isfinite(prior := float(own["prior_sd"].iloc[0])):
             ax.plot(prior, y, color=style.BLACK, marker="|", ms=11, mew=1.0, ls="none", zorder=1)
         mark: dict[str, Any] = {"color": look.colour, "marker": look.marker, "ms": 4.2, "mew": 0.9, "ls": "none"}
-        for metric, face in zip(WEIGHTS, (look.colour, "white"), strict=True):
-            ax.plot(float(own["value"][metric]), y, mfc=face, **mark)
+        for metric, face, apart in zip(WEIGHTS, (look.colour, "white"), (-0.16, 0.16), strict=True):
+            ax.plot(float(own["value"][metric]), y + apart, mfc=face, **mark)
     ax.set_xlim(left=min(0.0, -0.03 * float(part["value"].max())))
     ax.set_title("weights of the\nfirst layer")
     ax.set_xlabel("root mean square")
