@@ -15,10 +15,11 @@ from matplotlib.ticker import MaxNLocator
 from scipy.stats import chi2
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import rhat_axis
+from bnn_atlas.figures.axes import mark_published, published_handle, rhat_axis
 from bnn_atlas.figures.density import draw_bins, draw_marginals
 from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
+from bnn_atlas.published import published_numbers
 from bnn_atlas.symmetry.aligned_draws import load_aligned_draws, rhats
 from bnn_atlas.symmetry.frame import VARIANTS, Frame, load_frame
 from bnn_atlas.symmetry.permutation import ceiling
@@ -58,7 +59,8 @@ def _alignments(shown: Sequence[Shown], name: str, most: int = MOST) -> list[Ali
     runs, found = [one.run for one in shown], []
     for one in shown:
         for alignment, file in one.parts[name].items():
-            texts = [one.label, alignment.replace("_", " ") if len(one.parts[name]) > 1 else ""]
+            own = alignment.replace("_", " ").removeprefix(one.label.split()[-1]).strip()  # not twice
+            texts = [one.label, own if len(one.parts[name]) > 1 else ""]
             texts.append(f"split {one.split}" if runs.count(one.run) > 1 else "")
             found.append(Aligned(", ".join(filter(None, texts)), alignment, file, one))
     check_fits(len(found), most, "alignments", "choose some with the figure's `alignments`")
@@ -67,8 +69,8 @@ def _alignments(shown: Sequence[Shown], name: str, most: int = MOST) -> list[Ali
 
 WEIGHTS = 4
 """Number of panels of marginals in a row."""
-FEWEST_BINS, MOST_BINS = 8, 40
-"""Limits on the number of bins of a marginal, which is twice the cube root of the number of draws."""
+FEWEST_BINS, MOST_BINS = 8, 20
+"""Limits on the number of bins of a marginal, which is the cube root of the number of draws."""
 TAIL = 0.002
 """Share of the draws beyond each end of a marginal, over all variants."""
 
@@ -106,7 +108,7 @@ def _densities(one: Aligned) -> pd.DataFrame:
     for column in _chosen(draws.names):
         values = {variant: draws.values[variant][draws.finite][:, column].astype(float) for variant in LOOKS}
         low, high = np.quantile(np.concatenate(list(values.values())), (TAIL, 1 - TAIL))
-        bins = int(np.clip(2 * np.cbrt(draws.finite.sum()), FEWEST_BINS, MOST_BINS))
+        bins = int(np.clip(np.cbrt(draws.finite.sum()), FEWEST_BINS, MOST_BINS))
         edges = np.linspace(low, high if high > low else low + 1, bins + 1)
         for variant, each in values.items():
             density = np.histogram(each, edges)[0] / (len(each) * np.diff(edges))
@@ -156,6 +158,7 @@ def aligned_rhat(shown: Sequence[Shown]) -> Drawing:
         _variances(right, part)
         left.set_title(label)
         left.set_ylabel("share of weights")
+        right.set_yticks([-place for place in range(len(LOOKS))], [text for text, _ in LOOKS.values()], fontsize=6)
     axes[-1][0].set_xlabel("R-hat")
     axes[-1][1].set_xlabel("mean variance")
     _legend(figure)
@@ -180,7 +183,6 @@ def _variances(ax: Axes, table: pd.DataFrame) -> None:
         ax.plot(within, -place, "o", ms=4.5, mfc="white", mec=look["color"])
         ax.plot(pooled, -place, "o", ms=4.5, color=look["color"])
     ax.set_ylim(-len(LOOKS) + 0.5, 0.5)
-    ax.set_yticks([])
     ax.set_xlim(left=0)
     ax.set_title("within chains (open), over all draws (filled)", fontsize=7)
 
@@ -241,6 +243,9 @@ SDS = {
     "fitted": ("fitted", {"color": style.PURPLE, "ls": "-", "lw": 1.2}),
     "prior": ("as many independent draws from the prior", {"color": style.GREY, "ls": "--", "lw": 1.0}),
 }
+PUBLISHED_UNITS = 512
+PUBLISHED_MEANS = {"hmc": "HMC, aligned", "ensemble": "ensemble, aligned", "mean_field": "VI, fitted"}
+"""Alignment -> the published curve with whose mean it is compared."""
 
 
 def sigma_histograms(shown: Sequence[Shown]) -> Drawing:
@@ -248,26 +253,37 @@ def sigma_histograms(shown: Sequence[Shown]) -> Drawing:
 
     The sds are of draws as sampled (q_d of Xiao et al. 2023), aligned (q_r) and of the two controls, or the fitted sds
     of an approximation; in addition, what as many independent draws from the prior would give, s = sd sqrt(chi^2_{n-1}
-    / (n - 1)). Numbers are rows `what` (a variant, `fitted` or `prior`), `low`, `high`, `share` of a bin; the outermost
-    bins also count what is beyond them.
+    / (n - 1)). Open marks are the paper's means, aligned or fitted, if the runs have its 512 units. Numbers are rows
+    `what` (a variant, `fitted` or `prior`), `low`, `high`, `share` of a bin; the outermost bins also count what is
+    beyond them.
     """
-    table = pd.concat([_of_sds(one) for one in _alignments(shown, "frames")], ignore_index=True)
+    found = _alignments(shown, "frames")
+    table = pd.concat([_of_sds(one) for one in found], ignore_index=True)
     labels = list(dict.fromkeys(table["label"]))
-    figure, axes = page.panels(len(labels), 2, 1.8, more=0.6)
+    means = {
+        one.label: float(one.value)
+        for one in published_numbers("permutation_symmetry", "sds")
+        if one.metric == "sd_mean"
+    }
+    theirs = {one.label: PUBLISHED_MEANS.get(one.alignment) for one in found if sum(one.run.hidden) == PUBLISHED_UNITS}
+    figure, axes = page.panels(len(labels), 3, 2.0, wide_from=1, more=0.75)
     for label, ax in zip(labels, axes.flat, strict=False):
         part = table[table["label"] == label]
         for name, (_, look) in SDS.items():
             if len(own := part[part["what"] == name]):
                 draw_bins(ax, own.assign(share=own["share"].where(own["share"] > 0)), "share", baseline=None, **look)
         ax.set_yscale("log")
-        positive = part.loc[(part["share"] > 0) & (part["what"] != "prior"), "share"]
-        ax.set_ylim(float(positive.min()) / 2, 2 * float(part["share"].max()))
-        ax.set_xlim(0, float(part["high"].max()))
+        positive = part[(part["share"] > 0) & (part["what"] != "prior")]
+        ax.set_ylim(float(positive["share"].min()) / 2, 4 * float(part["share"].max()))
+        ax.set_xlim(float(positive["low"].min()), float(positive["high"].max()))
+        if (mean := means.get(theirs.get(label) or "")) is not None:
+            mark_published(ax, mean, 2 * float(part["share"].max()))
         ax.set_title(label)
         ax.set_xlabel("standard deviation of a weight")
     for ax in axes[:, 0]:
         ax.set_ylabel("share of weights")
-    _legend(figure, {name: SDS[name] for name in SDS if name in set(table["what"])})
+    entries: dict[str, Any] = {text: look for name, (text, look) in SDS.items() if name in set(table["what"])}
+    page.legend_below(figure, entries | ({"published mean": published_handle()} if any(theirs.values()) else {}))
     return Drawing(figure, table)
 
 
