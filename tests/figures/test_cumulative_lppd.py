@@ -5,7 +5,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.kinds.cumulative_lppd import LEAST_HEIGHT, _lppd_figure, _papers, cumulative_lppd, lppd_curves
+from bnn_atlas.figures.kinds.cumulative_lppd import (
+    HALF_HEIGHT,
+    LEAST_HEIGHT,
+    _lppd_figure,
+    _papers,
+    cumulative_lppd,
+    lppd_curves,
+)
 from bnn_atlas.figures.shown import Published, Shown
 from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.metrics.tables.parquet import write_table
@@ -26,11 +33,7 @@ def rows(run: str, dataset: str = "airfoil", method: str = "mclmc", shift: float
         Row(**common, chains=c, draws=100, metric="lppd_cumulative_chains_order_sd", value=sd)
         for c, (_, sd) in FIRST.items()
     ]
-    draws = [
-        Row(**common, chains=4, draws=d, metric="lppd_cumulative_draws", value=0.75 - 0.1 / d + shift)
-        for d in (1, 10, 100)
-    ]
-    return [*chains, *deviations, *draws, Row(**common, chains=4, draws=100, metric="rmse", value=0.1)]
+    return [*chains, *deviations, Row(**common, chains=4, draws=100, metric="rmse", value=0.1)]
 
 
 def frame(*parts: list[Row]) -> pd.DataFrame:
@@ -48,14 +51,10 @@ def test_files_appear_with_the_plotted_numbers(tmp_path: Path) -> None:
     write_table(tmp_path / "table.parquet", rows("mile"))
     run = shown("mile", {"table": tmp_path / "table.parquet"}, label="MILE")
     table = cumulative_lppd([run]).numbers
-    chains = table[table["over"] == "chains"]
-    assert list(chains["count"]) == [1, 2, 4]
-    assert list(chains["mean"]) == [0.6, 0.7, 0.75]
-    np.testing.assert_allclose(chains["sd"], [0.04, 0.03, np.nan], rtol=1e-12)
+    assert list(table["chains"]) == [1, 2, 4]
+    assert list(table["mean"]) == [0.6, 0.7, 0.75]
+    np.testing.assert_allclose(table["sd"], [0.04, 0.03, np.nan], rtol=1e-12)
     assert set(table["label"]) == {"MILE"}
-    draws = table[table["over"] == "draws"]
-    assert list(draws["count"]) == [1, 10, 100]
-    assert draws["sd"].isna().all()
 
 
 def test_several_files_are_one_table(tmp_path: Path) -> None:
@@ -74,7 +73,7 @@ def test_many_data_sets_and_methods_fit(tmp_path: Path) -> None:
         run._replace(dataset=run.run[-1], task=kinds.get(run.run[-1], "regression"))
         for run in runs(tmp_path, frame(*parts))
     ]
-    assert len(cumulative_lppd(several).numbers) == 5 * 2 * 6
+    assert len(cumulative_lppd(several).numbers) == 5 * 2 * 3
 
 
 def test_runs_are_chosen_ordered_and_averaged_by_label() -> None:
@@ -83,19 +82,17 @@ def test_runs_are_chosen_ordered_and_averaged_by_label() -> None:
     )
     curves = lppd_curves(table, {"hmc": "hmc", "mile-1": "MILE", "mile-2": "MILE"}, "t")
     assert list(dict.fromkeys(curves["label"])) == ["hmc", "MILE"]
-    mile = curves[(curves["label"] == "MILE") & (curves["over"] == "chains")]
+    mile = curves[curves["label"] == "MILE"]
     np.testing.assert_allclose(mile["mean"], [0.6, 0.7, 0.75])
     between = np.var([0.1, -0.1], ddof=1)
     np.testing.assert_allclose(mile["sd"], np.sqrt(np.array([0.04, 0.03, 0]) ** 2 + between))
     assert set(mile["repetitions"]) == {2}
-    draws = curves[(curves["label"] == "MILE") & (curves["over"] == "draws")]
-    np.testing.assert_allclose(draws["sd"], np.sqrt(between))
 
 
 def test_splits_are_repetitions_and_counts_that_one_lacks_are_left_out() -> None:
-    short = [row for row in rows("mile", split=1) if not (row.chains == 4 and row.metric == "lppd_cumulative_chains")]
+    short = [row for row in rows("mile", split=1) if row.chains < 4]
     curves = lppd_curves(frame(rows("mile"), short), None, "t")
-    assert list(curves.loc[curves["over"] == "chains", "count"]) == [1, 2]
+    assert list(curves["chains"]) == [1, 2]
     assert set(curves["repetitions"]) == {2}
 
 
@@ -114,9 +111,9 @@ def test_nothing_finite_still_makes_a_figure(tmp_path: Path) -> None:
     assert (cumulative_lppd(runs(tmp_path, table)).numbers["mean"] == -np.inf).all()
 
 
-def test_one_chain_and_one_draw_are_enough(tmp_path: Path) -> None:
-    table = frame([row._replace(chains=1, draws=1) for row in rows("mile") if 1 in (row.chains, row.draws)])
-    assert list(cumulative_lppd(runs(tmp_path, table)).numbers["count"]) == [1, 1]
+def test_one_chain_is_enough(tmp_path: Path) -> None:
+    table = frame([row for row in rows("mile") if row.chains == 1])
+    assert list(cumulative_lppd(runs(tmp_path, table)).numbers["chains"]) == [1]
 
 
 def test_bad_tables_are_refused_in_words(tmp_path: Path) -> None:
@@ -129,9 +126,7 @@ def test_bad_tables_are_refused_in_words(tmp_path: Path) -> None:
         cumulative_lppd(absent)
     table = frame(rows("mile"))
     table.loc[1, "value"] = np.nan
-    with pytest.raises(
-        ValueError, match="lppd_cumulative_chains of run mile, split 0 at 2 chains and 100 draws is NaN"
-    ):
+    with pytest.raises(ValueError, match="lppd_cumulative_chains of run mile, split 0 at 2 chains is NaN"):
         cumulative_lppd(runs(tmp_path, table))
 
 
@@ -152,15 +147,16 @@ def test_published_numbers_are_marked_and_the_axes_hold_them(tmp_path: Path) -> 
         Published("rmse", 0.14, None, None),
     ]
     saved = cumulative_lppd([run._replace(published=tuple(numbers))]).numbers.query("kind == 'published'")
-    assert saved[["over", "count", "mean"]].values.tolist() == [["chains", 1, 0.61], ["chains", 1000, 0.80]]
+    assert saved[["chains", "mean"]].values.tolist() == [[1, 0.61], [1000, 0.80]]
     papers = _papers([run._replace(published=tuple(numbers))])
     alone = Published("lppd_chain_mean", 0.59, 0.02, None)
     for given, expected in (((alone,), [0.59]), ((alone, numbers[0]), [0.61])):
         marks = _papers([run._replace(published=given)])
-        assert marks.loc[marks["count"] == 1, "mean"].tolist() == expected
-    upper = _lppd_figure(lppd_curves(frame(rows("mile")), {"mile": "MILE"}, "t"), papers, set(), {"airfoil": "A"}).axes[
-        0
-    ]
+        assert marks.loc[marks["chains"] == 1, "mean"].tolist() == expected
+    curves = lppd_curves(frame(rows("mile")), {"mile": "MILE"}, "t")
+    upper, lower = _lppd_figure(curves, papers, set(), {"airfoil": "A"}).axes
+    assert lower.get_xlim()[0] > 4
+    np.testing.assert_allclose(lower.get_ylim(), [0.80 - HALF_HEIGHT, 0.80 + HALF_HEIGHT])
     assert upper.get_xlim()[1] > 1000
     low, high = upper.get_ylim()
     assert low < 0.56

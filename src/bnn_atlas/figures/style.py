@@ -65,7 +65,7 @@ def dash(variant: int) -> Any:
 def mixed(colour: str, white: float) -> str:
     """A colour mixed with a share of white, or of black if the share is negative."""
     red, green, blue = (channel * (1 - abs(white)) + max(white, 0.0) for channel in to_rgb(colour))
-    return to_hex((red, green, blue))
+    return to_hex((red, green, blue)).upper()
 
 
 METHODS = {
