@@ -39,20 +39,20 @@ def runs(folder: Path) -> list[Shown]:
 def test_a_draw_costs_its_share_of_the_gradients(tmp_path: Path) -> None:
     curves = methods_by_gradients(runs(tmp_path)).numbers
     mile = curves[curves["label"] == "mile"]
-    np.testing.assert_allclose(mile["gradients_sampling"], [20, 200, 2000])
-    np.testing.assert_allclose(mile["gradients_all"], [10020, 10200, 12000])
-    assert curves.loc[curves["label"] == "hmc", "gradients_all"].isna().all()
-    assert curves.loc[curves["label"] == "ensemble", "gradients_sampling"].isna().all()
+    np.testing.assert_allclose(mile["gradients"], [10020, 10200, 12000])
+    assert curves.loc[curves["label"].isin(["hmc", "ensemble"]), "gradients"].isna().all()
     assert set(curves.loc[curves["label"] == "sghmc", "of"]) == {"of mini-batches of 64 rows"}
 
 
-def test_files_and_lines(tmp_path: Path) -> None:
-    assert len(methods_by_gradients(runs(tmp_path)).numbers) == 10
-    figure = methods_by_gradients(runs(tmp_path)).figure
-    left, right = ([len(line.get_xdata()) for line in ax.lines if line.get_marker() == "None"] for ax in figure.axes)
-    assert (left, right) == ([3, 3, 3, 2], [3, 3, 2])
-    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+def test_lines_and_runs_that_are_near_their_starts(tmp_path: Path) -> None:
+    shown = [*runs(tmp_path), run(tmp_path, "nuts", "nuts", 0.0, {"gradients_total": 9, "prior_shell": 0.2})]
+    drawing = methods_by_gradients(shown)
+    assert len(drawing.numbers) == 13
+    (ax,) = drawing.figure.axes
+    assert [len(line.get_xdata()) for line in ax.lines if line.get_marker() == "None"] == [3, 2, 3, 2, 2]
+    legend = [text.get_text() for text in drawing.figure.legends[0].get_texts()]
     assert "sghmc (4 chains, mini-batches)" in legend
+    assert "nuts (4 chains, near their starts)" in legend
 
 
 def test_seeds_are_averaged_and_other_differences_refused(tmp_path: Path) -> None:

@@ -8,22 +8,21 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits, off_scale_remark, remark
-from bnn_atlas.figures.page import Drawing, Entries, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
 
 KIND = {"files": ["table"], "repeats": ["label", "dataset"]}
 
 COLUMNS = [
-    "dataset", "label", "method", "chains", "repetitions", "draws", "gradients_sampling", "gradients_all", "of", "lppd",
-    "standard_error",
+    "dataset", "label", "method", "chains", "repetitions", "draws", "gradients", "of", "lppd", "standard_error",
+    "prior_shell",
 ]  # fmt: skip
-PHASES = {
-    "sampling": "gradients of all chains,\nsampling alone",
-    "all": "gradients of all chains,\nwith tuning and burn-in",
-}
-"""Phases in which gradients are counted -> text at the axis."""
+NEAR_STARTS = 0.5
+"""Share of the prior's theta^2 (`prior_shell`) below which chains have not left their starts behind."""
+PALE = 0.35
 LEVEL = (0, (1, 1.5))
 """Dashes of a level line."""
 LAST: dict[str, Any] = {"marker": "o", "ms": 3.5, "mfc": "white"}
@@ -42,15 +41,15 @@ class Counts(NamedTuple):
 
 
 def methods_by_gradients(shown: Sequence[Shown]) -> Drawing:
-    """LPPD of the first draws of all chains against the gradient evaluations that these draws have cost.
+    """LPPD of the first draws of all chains against the gradients that they have cost, tuning and burn-in included.
 
-    The left panel counts the sampling phase, the right one all phases (for methods that count them); the deep ensemble
-    and other methods without a count are level lines. The last point has a bar of one standard error over test rows.
+    The deep ensemble and other methods without a count are level lines. Runs of chains with `prior_shell` below
+    `NEAR_STARTS` are pale. The last point has a bar of one standard error over test rows.
 
-    The plotted numbers have the columns of `COLUMNS`. Draw k of n has cost k / n of the gradients of the
-    sampling phase, and `gradients_all` also counts the phases before; `of` says what the gradients are of. Values are
-    means over the seeds and splits of a label. Raises ValueError if a run has no cumulative LPPD, or the runs of a
-    label differ in more than their seeds.
+    The plotted numbers have the columns of `COLUMNS`. Draw k of n has cost k / n of the gradients of the sampling
+    phase, after those of the phases before; `of` says what the gradients are of. Values are means over the seeds and
+    splits of a label. Raises ValueError if a run has no cumulative LPPD, or the runs of a label differ in more than
+    their seeds.
     """
     check_repetitions(shown, [f"the line '{one.label}' on '{one.dataset}'" for one in shown])
     parts = []
@@ -62,39 +61,42 @@ def methods_by_gradients(shown: Sequence[Shown]) -> Drawing:
                 f"{one.files['table']}: no rows lppd_cumulative_draws of run {one.run}; add it to the run's metrics"
             )
         counts = _counts(rows)
-        cost = curve["draws"] / curve["draws"].max() * counts.sampling
         parts.append(
             curve.rename(columns={"value": "lppd"}).assign(
-                dataset=one.dataset_title, label=one.label, method=one.method, gradients_sampling=cost,
-                gradients_all=cost + counts.before, of=counts.of,
+                dataset=one.dataset_title, label=one.label, method=one.method, of=counts.of,
+                gradients=counts.before + curve["draws"] / curve["draws"].max() * counts.sampling,
+                prior_shell=rows.loc[rows["metric"] == "prior_shell", "value"].mean(),
             )
         )  # fmt: skip
     check_fits(len(parts))
     keys = ["dataset", "label", "method", "of", "draws"]
-    means = pd.concat(parts, ignore_index=True).groupby(keys, sort=False, as_index=False).agg(
-        chains=("chains", "max"), repetitions=("lppd", "size"), lppd=("lppd", "mean"),
-        standard_error=("standard_error", "mean"), gradients_sampling=("gradients_sampling", "mean"),
-        gradients_all=("gradients_all", "mean"),
-    )  # fmt: skip
-    curves = means[COLUMNS]
+    means = {each: (each, "mean") for each in ("gradients", "lppd", "standard_error", "prior_shell")}
+    groups = pd.concat(parts, ignore_index=True).groupby(keys, sort=False, as_index=False)
+    curves = groups.agg(chains=("chains", "max"), repetitions=("lppd", "size"), **means)[COLUMNS]
     several = len({one.dataset for one in shown}) > 1
     names = [f"{one.dataset_title}: {one.label}" if several else one.label for one in shown]
-    labels = list(dict.fromkeys(zip(curves["dataset"], curves["label"], curves["method"], strict=True)))
-    looks = dict(zip(labels, style.lines([method for _, _, method in labels]), strict=True))
-    figure = Figure(figsize=(style.TEXT_WIDTH, 3.0))
-    axes = figure.subplots(1, len(PHASES), sharey=True)
+    return Drawing(_figure(curves, several), curves, names=names)
+
+
+def _figure(curves: pd.DataFrame, several: bool) -> Figure:
+    lines = [curve for _, curve in curves.groupby(["dataset", "label", "method"], sort=False)]
+    looks = style.lines([str(curve["method"].iloc[0]) for curve in lines])
+    figure = Figure(figsize=(style.TEXT_WIDTH, 2.9))
+    ax = figure.subplots()
+    entries: dict[str, dict[str, Any]] = {}
+    for curve, look in zip(lines, looks, strict=True):
+        alpha = PALE if _is_near_starts(curve) else 1.0
+        _line(ax, curve, look, alpha)
+        dash = look.dash if curve["gradients"].notna().any() else LEVEL
+        entries[_text(curve, several)] = {"color": look.colour, "ls": dash, "alpha": alpha}
+    ax.grid(axis="y")
     limits = _limits(curves)
-    for ax, (phase, text) in zip(axes, PHASES.items(), strict=True):
-        ax.grid(axis="y")
-        ax.set_xscale("log")
-        for (dataset, label, method), curve in curves.groupby(["dataset", "label", "method"], sort=False):
-            _line(ax, curve, f"gradients_{phase}", looks[str(dataset), str(label), str(method)])
-        ax.set_xlabel(text)
-        ax.set_ylim(limits)
-    axes[0].set_ylabel("LPPD per test row")
-    remark(axes[1], [off_scale_remark(curves.groupby(["dataset", "label"])["lppd"].last().to_numpy(), limits)])
-    page.legend_below(figure, _legend(curves, looks, several))
-    return Drawing(figure, curves, names=names)
+    ax.set(xscale="log", xlabel="gradients of all chains, tuning and burn-in included", ylim=limits)
+    ax.set_ylabel("LPPD per test row")
+    remark(ax, [off_scale_remark(curves.groupby(["dataset", "label"])["lppd"].last().to_numpy(), limits)])
+    last = {"last draw ± 1 standard error over test rows": {"color": style.GREY, "lw": 0.7, **LAST}}
+    page.legend_below(figure, entries | last)
+    return figure
 
 
 def _counts(rows: pd.DataFrame) -> Counts:
@@ -115,24 +117,27 @@ def _limits(curves: pd.DataFrame) -> tuple[float, float]:
     return max(min(low, within.min()), low - (high - low)), max(high, within.max())
 
 
-def _line(ax: Axes, curve: pd.DataFrame, column: str, look: style.Line) -> None:
+def _is_near_starts(curve: pd.DataFrame) -> bool:
+    """Whether the chains of a line have not left their starts behind."""
+    method = METHODS.get(str(curve["method"].iloc[0]))
+    of_chains = method is not None and method.kind_of_draws.are_chain
+    return of_chains and bool(curve["prior_shell"].iloc[0] < NEAR_STARTS)
+
+
+def _line(ax: Axes, curve: pd.DataFrame, look: style.Line, alpha: float) -> None:
     """The curve of a method with its last point; a level line if its gradients are not counted."""
-    x, y, error = (curve[name].to_numpy(dtype=float) for name in (column, "lppd", "standard_error"))
-    if not np.isfinite(curve["gradients_sampling"]).any():
+    x, y, error = (curve[name].to_numpy(dtype=float) for name in ("gradients", "lppd", "standard_error"))
+    if not np.isfinite(x).any():
         ax.axhline(y[-1], color=look.colour, ls=LEVEL, lw=1.0)
-    elif np.isfinite(x).any():
-        ax.plot(x, y, color=look.colour, ls=look.dash)
-        ax.errorbar(x[-1], y[-1], error[-1], color=look.colour, mew=1.0, elinewidth=0.7, **LAST)
+        return
+    ax.plot(x, y, color=look.colour, ls=look.dash, alpha=alpha)
+    ax.errorbar(x[-1], y[-1], error[-1], color=look.colour, alpha=alpha, mew=1.0, elinewidth=0.7, **LAST)
 
 
-def _legend(curves: pd.DataFrame, looks: dict[tuple[str, str, str], style.Line], several: bool) -> Entries:
-    entries: dict[str, dict[str, Any]] = {}
-    firsts = curves.drop_duplicates(["dataset", "label", "method"])
-    for row, counted in zip(firsts.itertuples(), firsts["gradients_sampling"].notna(), strict=True):
-        look = looks[str(row.dataset), str(row.label), str(row.method)]
-        batches = ", mini-batches" if "mini-batch" in str(row.of) else ""
-        unit = "chain" if row.chains == 1 else "chains"
-        text = f"{row.dataset}: {row.label}" if several else str(row.label)
-        dash = look.dash if counted else LEVEL
-        entries[f"{text} ({row.chains} {unit}{batches})"] = {"color": look.colour, "ls": dash}
-    return entries | {"last draw ± 1 standard error over test rows": {"color": style.GREY, "lw": 0.7, **LAST}}
+def _text(curve: pd.DataFrame, several: bool) -> str:
+    """A line in the legend: its name, its chains, and what a reader has to know about them."""
+    first = curve.iloc[0]
+    said = [f"{first['chains']} {'chain' if first['chains'] == 1 else 'chains'}"]
+    said += ["mini-batches"] if "mini-batch" in str(first["of"]) else []
+    said += ["near their starts"] if _is_near_starts(curve) else []
+    return f"{first['dataset'] + ': ' if several else ''}{first['label']} ({', '.join(said)})"
