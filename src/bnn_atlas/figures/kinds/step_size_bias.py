@@ -38,8 +38,6 @@ CHAINS = {
 }
 """Column of the file by chain -> column of the plotted numbers."""
 REALISED = "energy_change_mean_square_per_dimension"
-AVERAGES = {"together": style.BLUE, "alone": style.ORANGE}
-"""LPPD of all chains together and of single chains -> colour."""
 DEFAULTS = {"mclmc": ("energy_variance_end", ":"), "mclmc_blackjax": ("energy_variance", "-.")}
 """Method -> its setting whose default is marked, and the style of the line."""
 
@@ -49,8 +47,8 @@ def step_size_bias(shown: Sequence[Shown]) -> Drawing:
 
     x is the desired energy variance per dimension of the run's tuning. Upper panels: mean log-likelihood of the referee
     minus that of the run, in standard deviations of the run's draws, as the mean over chains with its standard error;
-    dots are chains. Lower panels: LPPD of all chains together, and of single chains with its standard error over
-    chains, for the run and for its referee. Marks are open if the referee did not mix.
+    dots are chains. Lower panels: LPPD of all chains together by the run and by its referee. Marks are open if the
+    referee did not mix.
 
     Numbers: a row per run and split (`kind` is `run`), and one per chain (`chain`) with its shift and LPPDs. `column`
     is the label if the run has one, else the data set. Raises ValueError for a run that is not tuned to an energy
@@ -76,6 +74,11 @@ def step_size_bias(shown: Sequence[Shown]) -> Drawing:
             for chain in chains.itertuples(index=False, name=None)
         ]
     table = pd.DataFrame(rows).astype({"chain": "Int64"})
+    names = [f"{_column(one)} at {one.energy_variance:g}" for one in shown]
+    return Drawing(_figure(table), table, names=names)
+
+
+def _figure(table: pd.DataFrame) -> Figure:
     names = list(dict.fromkeys(table["column"]))
     figure = Figure(figsize=(style.TEXT_WIDTH, 4.0 if len(names) > 1 else 2.7))
     # One data set has its two panels side by side.
@@ -90,12 +93,13 @@ def step_size_bias(shown: Sequence[Shown]) -> Drawing:
         ax.set_xscale("log")
         for method, (setting, look) in DEFAULTS.items():
             ax.axvline(_default(method, setting), color=style.GREY, lw=0.6, ls=look, zorder=0)
-    figure.supxlabel("desired energy variance per dimension", fontsize=7.5)
+    for ax in panels.flat[-max(len(names), 2) :]:
+        ax.set_xlabel("desired energy variance\nper dimension")
     axes[0, 0].set_ylabel("shift of log-likelihood,\nsd of the run's draws")
-    axes[1, 0].set_ylabel("LPPD per test row")
+    axes[1, 0].set_ylabel("LPPD per test row,\nall chains")
     figure.align_ylabels(axes[:, 0])
     page.legend_below(figure, _legend(table))
-    return Drawing(figure, table, names=[f"{_column(one)} at {one.energy_variance:g}" for one in shown])
+    return figure
 
 
 def _column(one: Shown) -> str:
@@ -128,13 +132,10 @@ def _shifts(ax: Axes, table: pd.DataFrame) -> None:
 
 def _scores(ax: Axes, table: pd.DataFrame) -> None:
     """Lower panel; the error over test rows is common to all its marks and not drawn."""
-    runs = table[table["kind"] == "run"]
-    names = [f"{average}_{when}" for average in AVERAGES for when in ("before", "after")]
-    runs = runs.assign(together_before_error=np.nan, together_after_error=np.nan)
-    for average, colour in AVERAGES.items():
-        _line(ax, runs.assign(mixed=True), f"{average}_before", colour, "-")
-        _line(ax, runs, f"{average}_after", colour, "--")
-    fence(ax, runs[names].to_numpy().ravel(), runs[[f"{name}_error" for name in names]].to_numpy().ravel())
+    runs = table[table["kind"] == "run"].assign(together_before_error=np.nan, together_after_error=np.nan)
+    _line(ax, runs.assign(mixed=True), "together_before", style.BLUE, "-")
+    _line(ax, runs, "together_after", style.ORANGE, "--")
+    fence(ax, runs[["together_before", "together_after"]].to_numpy().ravel(), reach=10.0)
 
 
 def _line(ax: Axes, runs: pd.DataFrame, name: str, colour: str, dash: str) -> None:
@@ -156,9 +157,8 @@ def _default(method: str, setting: str) -> float:
 
 def _legend(table: pd.DataFrame) -> Entries:
     entries: dict[str, dict[str, Any]] = {
-        f"{text}, {which}": {"color": AVERAGES[average], "lw": 0.9, "ls": dash, **_mark(dash, True)}
-        for average, text in (("together", "all chains"), ("alone", "single chains"))
-        for dash, which in (("-", "run"), ("--", "referee"))
+        "run": {"color": style.BLUE, "lw": 0.9, "ls": "-", **_mark("-", True)},
+        "referee": {"color": style.ORANGE, "lw": 0.9, "ls": "--", **_mark("--", True)},
     }
     entries["shift of a chain"] = {"color": style.SKY, "marker": "o", "ms": 1.8, "mew": 0, "ls": "none"}
     if not table.loc[table["kind"] == "run", "mixed"].all():
