@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.kinds.stopping_rule import Evidence, _page, _title, stopping_rule
+from bnn_atlas.figures.kinds.stopping_rule import Evidence, _title, stopping_rule
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.parquet import write_e_values
+from bnn_atlas.metrics.tables.measurement import Row
+from bnn_atlas.metrics.tables.parquet import write_e_values, write_table
 
 from .shown import shown
 
@@ -16,7 +17,8 @@ SHIFT = 1000.0
 
 def evidence(path: Path, chains: list[tuple[int, list[float]]], alpha: float = 0.01) -> Shown:
     write_e_values(path, [(number, np.array(values), np.array(values) - SHIFT) for number, values in chains], alpha)
-    return shown("MILE", {"e_values": path})
+    write_table(path.with_suffix(".table"), [])
+    return shown("MILE", {"e_values": path, "table": path.with_suffix(".table")})
 
 
 def test_evidence_crosses_where_it_first_reaches_the_level(tmp_path: Path) -> None:
@@ -61,23 +63,28 @@ def test_files_of_evidence_that_say_nothing_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("second", "title"),
     [
-        ([5.0, 1.0], "a, against own warm start:\n2 of 2 chains reach 100 at draws 1 to 3"),
-        ([-1.0, 1.0], "a, against own warm start:\n1 of 2 chains reach 100 at draw 3"),
+        ([5.0, 1.0], "a, against\nown warm start:\n2 of 2 reach 100 at draws 1 to 3"),
+        ([-1.0, 1.0], "a, against\nown warm start:\n1 of 2 reach 100 at draw 3"),
     ],
 )
 def test_the_title_says_how_many_get_there(tmp_path: Path, second: list[float], title: str) -> None:
     run = evidence(tmp_path / "e.parquet", [(0, [0.0, 1.0, 6.0]), (1, second)])
     own, ensemble = Evidence.read(run.files["e_values"], "a")
     assert _title(own) == title
-    assert _title(ensemble) == "a, against ensemble of all warm starts:\n0 of 2 chains reach 100"
+    assert _title(ensemble) == "a, against\nall warm starts together:\n0 of 2 reach 100"
     assert ensemble.chains[0]["log_e"].tolist() == [-1000.0, -999.0, -994.0]
 
 
-def test_the_axis_is_of_powers_of_ten_and_holds_everything(tmp_path: Path) -> None:
-    run = evidence(tmp_path / "e.parquet", [(0, [10 * np.log(10), 5000.0]), (1, [-20.0, -30000.0])])
-    both = Evidence.read(run.files["e_values"], "a")
-    upper = _page(both, [one.chains for one in both]).axes[0]
-    assert upper.lines[0].get_ydata()[0] == pytest.approx(10)
-    low, high = upper.get_ylim()
-    assert low < -30000 / np.log(10)
-    assert high > 5000 / np.log(10)
+def test_lines_are_evidence_per_draw_and_the_level_falls(tmp_path: Path) -> None:
+    run = evidence(tmp_path / "e.parquet", [(0, [10.0, 5000.0]), (1, [-20.0, -30000.0])])
+    table = tmp_path / "table.parquet"
+    of = {"study": "s", "run": "MILE", "scale": "demo", "split": 0, "dataset": "d", "model": "m", "method": "mclmc"}
+    write_table(table, [Row(**of, chains=2, draws=n, metric="lppd_cumulative_draws", value=0.1 * n) for n in (1, 2)])
+    drawing = stopping_rule([run._replace(files={**run.files, "table": table})])
+    own, _, lppd = drawing.figure.axes
+    assert [line.get_ydata().tolist() for line in own.lines if len(line.get_xdata()) == 2] == [
+        [10.0, 2500.0], [-20.0, -15000.0]
+    ]  # fmt: skip
+    np.testing.assert_allclose(own.lines[-1].get_ydata()[[0, -1]], [np.log(100), np.log(100) / 2])
+    assert lppd.lines[0].get_ydata().tolist() == [0.1, 0.2]
+    assert drawing.numbers["lppd"].tolist() == [0.1, 0.2] * 2

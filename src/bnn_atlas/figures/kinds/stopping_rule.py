@@ -11,20 +11,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import compress_beyond, count_axis
+from bnn_atlas.figures.axes import count_axis
 from bnn_atlas.figures.functions import names
 from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.parquet import read_e_values
 
-KIND = {"files": ["e_values"], "needs": ["chains"], "most": 2}
+KIND = {"files": ["table", "e_values"], "needs": ["chains"], "most": 2}
 
 MOST_RUNS = 2
-REFERENCES = {"log_e": "own warm start", "log_e_ensemble": "ensemble of all warm starts"}
+REFERENCES = {"log_e": "own warm start", "log_e_ensemble": "all warm starts together"}
 """Column of the file -> what a chain is compared with."""
-LINEAR = 10.0
-"""Powers of ten within which the axis is linear."""
-TEN = math.log(10)
 LEVEL = "1/\N{GREEK SMALL LETTER ALPHA}"
 THRESHOLD: dict[str, Any] = {"color": "black", "ls": (0, (4, 1.5)), "lw": 1.0}
 MANY = 20
@@ -76,12 +73,12 @@ class Evidence(NamedTuple):
 
 
 def stopping_rule(shown: Sequence[Shown]) -> Drawing:
-    """Log10 E-value of each chain against its draws, with the level to stop at; below, where each chain reaches it.
+    """What a draw of each chain adds to its evidence, log E over draws, and the LPPD if all chains stopped at a draw.
 
-    A column of panels per run and reference: the chain's own warm start, by which chains stop, and the ensemble of all
-    warm starts. Logarithms are to base 10 in the picture and natural in the CSV. Values that are infinite or not a
-    number leave a gap and a remark; +inf is enough to stop, NaN is not. Raises ValueError for a file that holds
-    something else or no rows, and for more runs than fit.
+    A row of panels per run: evidence against the chain's own warm start, by which chains stop, evidence against the
+    ensemble of all warm starts, and the LPPD of all chains by their draws. The dashed line is the level to stop at,
+    log(1 / alpha) over draws. Values that are infinite or not a number leave a gap and a remark; +inf is enough to
+    stop, NaN is not. Raises ValueError for a file that holds something else or no rows, and for more runs than fit.
     """
     check_fits(len(shown), MOST_RUNS, "runs")
     read = [Evidence.read(run.files["e_values"], name) for run, name in zip(shown, names(shown), strict=True)]
@@ -90,8 +87,15 @@ def stopping_rule(shown: Sequence[Shown]) -> Drawing:
     drawn = [{chain: _thinned(part, extra[one.name][chain]) for chain, part in one.chains.items()} for one in runs]
     tables = [_table(both[0], both[1], drawn[2 * i : 2 * i + 2]) for i, both in enumerate(read)]
     data = pd.concat(tables, ignore_index=True)
-    figure = _page(runs, drawn)
-    return Drawing(figure, data, names=names(shown))
+    curves = [_lppd(run) for run in shown]
+    data["lppd"] = np.concatenate([of["draw"].map(curve) for of, curve in zip(tables, curves, strict=True)])
+    return Drawing(_page(runs, drawn, curves), data, names=names(shown))
+
+
+def _lppd(run: Shown) -> pd.Series:
+    """Draws of each chain -> LPPD of all chains with so many first draws."""
+    rows = run.table()
+    return rows[rows["metric"] == "lppd_cumulative_draws"].set_index("draws")["value"].sort_index()
 
 
 def _crossings(both: Sequence[Evidence]) -> dict[int, list[int]]:
@@ -108,24 +112,28 @@ def _thinned(part: pd.DataFrame, crossings: Sequence[int]) -> pd.DataFrame:
     return part.iloc[np.union1d(chosen, extra)]
 
 
-def _page(runs: Sequence[Evidence], drawn: Sequence[dict[int, pd.DataFrame]]) -> Figure:
-    columns = len(runs)
-    strip = max(min(0.3 + 0.07 * max(len(one.chains) for one in runs), 1.6), 0.6)
-    figure = Figure(figsize=(style.TEXT_WIDTH, 2.0 + strip + 0.85))
-    axes = figure.subplots(2, columns, squeeze=False, sharex="col", height_ratios=(2.0, strip))
-    for (upper, lower), one, parts in zip(axes.T, runs, drawn, strict=True):
+def _page(runs: Sequence[Evidence], drawn: Sequence[dict[int, pd.DataFrame]], curves: Sequence[pd.Series]) -> Figure:
+    figure = Figure(figsize=(style.TEXT_WIDTH, 2.1 * len(curves) + 0.3))
+    axes = figure.subplots(len(curves), 3, squeeze=False)
+    for ax, one, parts in zip(axes[:, :2].flat, runs, drawn, strict=True):
         colours = dict(zip(one.chains, style.chain_colours(len(one.chains)), strict=True))
-        _lines(upper, one, parts, colours)
-        _stops(lower, one, colours)
-        count_axis(lower, one.last)
-        lower.set_xlim(0.93, max(one.last, 2) * 1.1)
-        lower.set_xlabel("draws per chain")
-        upper.set_title(_title(one), fontsize=7)
-    axes[0, 0].set_ylabel("log$_{10}$ E-value")
-    axes[1, 0].set_ylabel("chain")
+        _lines(ax, one, parts, colours)
+        ax.set_title(_title(one), fontsize=7)
+    for ax, curve in zip(axes[:, 2], curves, strict=True):
+        ax.grid(axis="y")
+        ax.plot(curve.index, curve, color=style.BLACK, marker="o" if len(curve) == 1 else "", ms=2)
+        ax.set_title("all chains,\nif they had stopped there", fontsize=7)
+        ax.set_ylabel("LPPD per test row")
+        ax.set_visible(len(curve) > 0)
+    for row, one in zip(axes, runs[::2], strict=True):
+        for ax in row:
+            count_axis(ax, one.last)
+            ax.set_xlim(0.93, max(one.last, 2) * 1.1)
+            ax.set_xlabel("draws per chain")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("log E-value per draw")
     mark = {"color": style.GREY, "marker": "o", "ms": 3.5, "ls": ""}
-    entries = {f"reaches {LEVEL}": mark, "does not reach it": {**mark, "mfc": "white"}, LEVEL: THRESHOLD}
-    page.legend_below(figure, entries)
+    page.legend_below(figure, {f"first draw that reaches {LEVEL}": mark, LEVEL: THRESHOLD})
     return figure
 
 
@@ -133,7 +141,7 @@ def _lines(ax: Axes, one: Evidence, parts: dict[int, pd.DataFrame], colours: dic
     ax.grid(axis="y")
     many = len(parts) > MANY
     for chain, part in parts.items():
-        values = part["log_e"].to_numpy(dtype=np.float64) / TEN
+        values = (part["log_e"] / part["draw"]).to_numpy(dtype=np.float64)
         seen = np.where(np.isfinite(values), values, np.nan)
         single = "o" if np.isfinite(values).sum() == 1 else ""
         ax.plot(part["draw"], seen, color=colours[chain], lw=0.5 if many else 0.9, alpha=0.9, marker=single, ms=2)
@@ -141,8 +149,8 @@ def _lines(ax: Axes, one: Evidence, parts: dict[int, pd.DataFrame], colours: dic
         height = seen[part["draw"].to_numpy() == crossing]
         if crossing is not None and not many and np.isfinite(height).any():
             ax.plot(crossing, height[0], "o", color=colours[chain], ms=3.5, mec="white", mew=0.4, zorder=3)
-    ax.axhline(one.threshold / TEN, **THRESHOLD)
-    _value_axis(ax, one, parts)
+    draws = np.geomspace(1, one.last, 200)
+    ax.plot(draws, one.threshold / draws, **THRESHOLD)
     if texts := _remarks(one):
         box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
         ax.text(0.02, 0.03, "\n".join(texts), transform=ax.transAxes, fontsize=6.5, color=style.GREY, bbox=box)
@@ -163,33 +171,11 @@ def _remarks(one: Evidence) -> list[str]:
     return texts
 
 
-def _value_axis(ax: Axes, one: Evidence, parts: dict[int, pd.DataFrame]) -> None:
-    """Make the axis linear near the threshold, and compressed far from it if there are values."""
-    values = np.concatenate([part["log_e"].to_numpy(dtype=np.float64) for part in parts.values()]) / TEN
-    values = np.append(values[np.isfinite(values)], (0.0, one.threshold / TEN))
-    low, high = float(values.min()), float(values.max())
-    margin = 0.06 * (high - low)
-    linear = max(LINEAR, 2 * one.threshold / TEN)
-    compress_beyond(ax, (max(low - margin, -linear), min(high + margin, linear)), values)
-
-
-def _stops(ax: Axes, one: Evidence, colours: dict[int, str]) -> None:
-    """A dot per chain at the draw where it reaches 1 / alpha, or an open dot at its end if it does not."""
-    count = len(colours)
-    for place, (chain, crossing) in enumerate(one.crossings.items()):
-        end = int(one.chains[chain]["draw"].iloc[-1])
-        fill = colours[chain] if crossing is not None else "white"
-        ax.plot(crossing or end, place, "o", color=colours[chain], mfc=fill, ms=2 if count > MANY else 3.2, mew=0.7)
-    places = np.unique(np.linspace(0, count - 1, min(count, 4)).round().astype(np.int64))
-    ax.set_yticks(places, [str(list(colours)[place]) for place in places])
-    ax.set_ylim(-0.7, count - 0.3)
-
-
 def _title(one: Evidence) -> str:
     stops = [draw for draw in one.crossings.values() if draw is not None]
     level = 1 / one.alpha
     enough = style.thousands(level) if level >= 1000 else f"{level:.3g}"
-    text = f"{one.name}, against {one.reference}:\n{len(stops)} of {len(one.chains)} chains reach {enough}"
+    text = f"{one.name}, against\n{one.reference}:\n{len(stops)} of {len(one.chains)} reach {enough}"
     if not stops:
         return text
     low, high = min(stops), max(stops)
