@@ -25,6 +25,7 @@ def run(folder: Path, name: str, excess: float, rows: int = 400, **changes: Any)
 def test_files_hold_both_metrics(tmp_path: Path) -> None:
     runs = [run(tmp_path, "good", 0.0), run(tmp_path, "wide", 0.04)]
     table = calibration(runs).numbers
+    table = table[table["chains"] == table["chains"].max()]
     assert len(table) == 2 * (4 + 10)
     assert set(table["rows"]) == {400}
     np.testing.assert_allclose(table.query("run == 'wide' and metric == 'coverage'")["value"], np.add(LEVELS, 0.04))
@@ -47,6 +48,14 @@ def test_seeds_share_a_column(tmp_path: Path) -> None:
     figure = calibration(pair).figure
     assert len(figure.axes) == 2
     np.testing.assert_allclose(figure.axes[0].lines[-1].get_ydata(), 0, atol=1e-12)
+
+
+def test_fewer_chains_are_averaged_in_groups(tmp_path: Path) -> None:
+    one = run(tmp_path, "mile", 0.0, chains=4)
+    # Chains of PIT values 0 and 1 cover nothing; averages of two of them cover everything.
+    np.savez(one.files["predictive"], pit=np.repeat([[0.0], [1.0], [1.0], [0.0]], 400, axis=1))
+    coverage = calibration([one]).numbers.query("metric == 'coverage'").groupby("chains")["value"].mean()
+    assert coverage.to_dict() == {1: 0.0, 2: 1.0, 4: pytest.approx(np.mean(LEVELS))}
 
 
 def test_other_tables_are_refused(tmp_path: Path) -> None:

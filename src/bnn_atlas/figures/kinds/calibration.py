@@ -1,7 +1,9 @@
-"""Whether predictive intervals are calibrated: coverage and PIT histogram of each run."""
+"""Whether predictive intervals are calibrated: coverage, by number of chains, and PIT histogram of each run."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -12,12 +14,15 @@ from bnn_atlas.figures import page, style
 from bnn_atlas.figures.page import Drawing, Entries, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.files import load_chosen
+from bnn_atlas.metrics.formulas.reliability import coverage
 
 KIND = {"files": ["table", "predictive"], "task": "regression", "repeats": ["label"], "most_labels": 6}
 
 METRICS = ("coverage", "pit_histogram")
 MOST = 6
 """Largest number of labels side by side."""
+FEWER = (1, 2, 5, 10, 100, 1000)
+"""Numbers of chains whose averages are shown besides all chains."""
 CHANCE = 1.96
 """Half width of the grey regions in standard errors: they hold 95 % of calibrated predictions, if rows are
 independent."""
@@ -28,12 +33,13 @@ ROOM = 0.06
 def calibration(shown: Sequence[Shown]) -> Drawing:
     """Coverage of central predictive intervals against their level, and below it the histogram of PIT values.
 
-    A column per label, with the mean over its seeds and splits as marks and bars, and single runs as dots and steps.
-    The grey region is where calibrated predictions for as many test rows lie 19 times in 20.
+    A column per label, with the mean over its seeds and splits as marks and bars, and single runs as steps. Paler lines
+    are averages of fewer chains, as means over groups of so many. The grey region is where calibrated predictions for
+    as many test rows lie 19 times in 20.
 
-    Columns label, run, split, metric (`coverage`, `pit_histogram`), at, value, rows (test rows of the run). Raises
-    ValueError if a run lacks these metrics, which only regressions have, for runs of a label that differ in more than
-    their seeds, and for more labels than fit.
+    Columns label, run, split, metric (`coverage`, `pit_histogram`), chains (of the average), at, value, rows (test rows
+    of the run). Raises ValueError if a run lacks these metrics, which only regressions have, for runs of a label that
+    differ in more than their seeds, and for more labels than fit.
     """
     check_repetitions(shown, [f"the column '{one.label}'" for one in shown])
     check_fits(len({one.label for one in shown}), MOST, "labels")
@@ -45,12 +51,26 @@ def calibration(shown: Sequence[Shown]) -> Drawing:
             raise ValueError(
                 f"{one.files['table']}: no {' and no '.join(missing)} of run {one.run}; only regressions have them"
             )
-        predictions = load_chosen(one.files["predictive"], ["pit"], ValueError, "predictions")
-        count = predictions["pit"].shape[-1]
-        parts.append(
-            found.assign(at=found["at"].astype(float), label=one.label, run=one.run, split=one.split, rows=count)
-        )
-    table = pd.concat(parts, ignore_index=True)[["label", "run", "split", "metric", "at", "value", "rows"]]
+        pit = load_chosen(one.files["predictive"], ["pit"], ValueError, "predictions")["pit"]
+        found = found.assign(at=found["at"].astype(float), chains=one.chains)
+        fewer = _coverage_of_fewer(pit[np.isfinite(pit).all(axis=1)], found.loc[found["metric"] == "coverage", "at"])
+        common = {"label": one.label, "run": one.run, "split": one.split, "rows": pit.shape[-1]}
+        parts.append(pd.concat([found, fewer]).assign(**common))
+    table = pd.concat(parts, ignore_index=True)[["label", "run", "split", "metric", "chains", "at", "value", "rows"]]
+    return Drawing(_figure(table), table)
+
+
+def _coverage_of_fewer(pit: np.ndarray, levels: pd.Series) -> pd.DataFrame:
+    """Coverage of averages of fewer chains than all, from PIT values [chain, row]: that of a mixture is their mean."""
+    rows = []
+    for count in (each for each in FEWER if each < len(pit)):
+        groups = pit[: len(pit) // count * count].reshape(-1, count, pit.shape[-1]).mean(axis=1)
+        covered = np.mean([coverage(group, levels.to_numpy()) for group in groups], axis=0)
+        rows.append(pd.DataFrame({"metric": "coverage", "chains": count, "at": levels.to_numpy(), "value": covered}))
+    return pd.concat(rows) if rows else pd.DataFrame()
+
+
+def _figure(table: pd.DataFrame) -> Figure:
     labels = list(dict.fromkeys(table["label"]))
     width = style.TEXT_WIDTH if len(labels) > 2 else style.COLUMN_WIDTH
     figure = Figure(figsize=(width, 3.6))
@@ -65,7 +85,7 @@ def calibration(shown: Sequence[Shown]) -> Drawing:
     axes[0, 0].set_ylabel("observed \N{MINUS SIGN} nominal\ncoverage")
     axes[1, 0].set_ylabel("share of rows\nper bin")
     page.legend_below(figure, _legend(table))
-    return Drawing(figure, table)
+    return figure
 
 
 def _coverage(ax: Axes, part: pd.DataFrame) -> None:
@@ -74,9 +94,11 @@ def _coverage(ax: Axes, part: pd.DataFrame) -> None:
     ax.fill_between(line, -chance, chance, color="#E3E3E3", lw=0)
     ax.axhline(0, color=style.BLACK, lw=0.8)
     excess = part.assign(value=part["value"] - part["at"])
-    if len(excess) > excess["at"].nunique():
-        ax.plot(excess["at"], excess["value"], "o", ms=2, mew=0, color=style.BLUE, alpha=0.5)
-    mean = excess.groupby("at")["value"].mean()
+    means = excess.groupby(["chains", "at"])["value"].mean()
+    for count in excess["chains"].unique():
+        if count < excess["chains"].max():
+            ax.plot(means[count].index, means[count], color=_colour(count), lw=0.8)
+    mean = means[excess["chains"].max()]
     ax.plot(mean.index, mean, color=style.BLUE, marker="o", ms=4, mfc="white", lw=1.0)
     ax.set_xlim(0, 1)
     ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
@@ -114,6 +136,15 @@ def _legend(table: pd.DataFrame) -> Entries:
     entries: Entries = {
         "calibrated": {"color": style.BLACK, "lw": 0.8}, "95 % of calibrated predictions of as many rows": region
     }  # fmt: skip
+    last = table.groupby("label")["chains"].transform("max")
+    for count in sorted(table.loc[table["chains"] < last, "chains"].unique()):
+        entries = {**entries, f"{count} {'chain' if count == 1 else 'chains'}": {"color": _colour(count), "lw": 0.8}}
+    entries = {**entries, "all chains": {"color": style.BLUE, "lw": 1.0, "marker": "o", "ms": 4, "mfc": "white"}}
     if len(table.drop_duplicates(["label", "run", "split"])) == table["label"].nunique():
         return entries
-    return {**entries, "one of several runs": {"color": style.BLUE, "lw": 0.4, "marker": "o", "ms": 2, "mew": 0}}
+    return {**entries, "one of several runs": {"color": style.BLUE, "lw": 0.4}}
+
+
+def _colour(chains: int) -> Any:
+    """Colour of an average of fewer chains, darker with more of them."""
+    return mpl.colormaps["viridis_r"](0.05 + 0.3 * np.log10(chains))
