@@ -5,8 +5,8 @@ most_columns <- 6
 
 # Args:
 #   draws: columns run (factor; the runs are drawn beside each other), chain, label (factor in order of the panels),
-#     layer (factor in order of the rows of panels), value, prior_sd (standard deviation of a prior N(0, prior_sd^2); NA
-#     for none) and prior_distance (of the panel's draws to that prior).
+#     layer (factor in order of the rows of panels), value and prior_sd (standard deviation of a prior N(0, prior_sd^2);
+#     NA for none).
 #   chains_shown: at most this many chains of a run, the first ones, get a line; all enter the pooled density.
 #   remark: text below the title.
 marginal_densities <- function(draws, chains_shown, remark = "") {
@@ -28,8 +28,7 @@ marginal_densities <- function(draws, chains_shown, remark = "") {
     line_panels(rows[line], beside, columns, kinds, alpha, headed = length(rows) > 1)
   }), recursive = FALSE)
   shown <- if (chains > chains_shown) sprintf("; the first %d of %d chains have a line", chains_shown, chains) else ""
-  number <- if (!all(is.na(curves$prior_distance))) "; number: distance to the prior"
-  said <- c(paste0("Density of the draws, each panel on its own scale", number, shown), if (remark != "") remark)
+  said <- c(paste0("Density of the draws, each panel on its own scale", shown), if (remark != "") remark)
   said <- unlist(strsplit(wrapped(said, text_width), "\n"))
   plot <- patchwork::wrap_plots(plots, ncol = beside * columns) +
     patchwork::plot_layout(guides = "collect") +
@@ -57,7 +56,7 @@ panel_curves <- function(panel, chains_shown, limit) {
   curve <- function(kind, chain, density) {
     data.frame(
       run = panel$run[1], layer = panel$layer[1], label = panel$label[1], curve = kind, chain = chain, x = x,
-      density = signif(density, 6), prior_distance = signif(panel$prior_distance[1], 5)
+      density = signif(density, 6)
     )
   }
   shown <- utils::head(names(by_chain), chains_shown)
@@ -97,7 +96,6 @@ line_panels <- function(runs, beside, columns, kinds, alpha, headed) {
 density_panel <- function(curves, row_title, kinds, chain_alpha, lowest, heading) {
   curves$kind <- factor(kinds[curves$curve], kinds)
   values <- function(values) unname(values[names(kinds)])
-  distance <- curves$prior_distance[1]
   plot <- ggplot2::ggplot(curves, ggplot2::aes(
     x, density,
     group = paste(curve, chain), colour = kind, linetype = kind, linewidth = kind, alpha = kind
@@ -120,10 +118,6 @@ density_panel <- function(curves, row_title, kinds, chain_alpha, lowest, heading
     ggplot2::labs(
       title = if (is.null(heading)) curves$label[1] else heading, subtitle = if (!is.null(heading)) curves$label[1],
       x = if (lowest) "parameter value", y = row_title
-    ) +
-    ggplot2::annotate(
-      "text", x = Inf, y = Inf, label = if (is.na(distance)) "" else sprintf("%.2f", distance), hjust = 1.1,
-      vjust = 1.3, size = 6 / ggplot2::.pt, colour = grey_text, family = "Atlas Sans"
     ) +
     theme_atlas() +
     # A heading may reach over the panels to its right.

@@ -26,7 +26,6 @@ MILE: dict[str, tuple[Any, ...]] = {
     "priors_bikesharing-hidden16-scale10": ("bikesharing_mile", 42, (16,), 10, (*FULL, 0.01), B),
     "bias_penalised": ("airfoil", 42, (16, 16, 16), 12, (*FULL, 0.01), B),
     "bias_flat": ("airfoil", 42, (16, 16, 16), 12, (*FULL, 0.01), B),
-    "covariance-hidden16": ("airfoil", 42, (16,), 12, (*FULL, 0.01), B),
     "concrete_width-hidden16": ("concrete", 42, (16,), 20, (*FULL, 0.01), B),
     "concrete_wide": ("concrete", 42, (64, 64), 20, (*FULL, 0.01), B),
     "bikesharing_stopped": ("bikesharing_mile", 1, DEEP, 16, (*FULL, 0.005), (0.005, 0.005, 400, 64, 10)),

@@ -37,6 +37,7 @@ SETTINGS = {
     "temperature": 1.0, "prior": {"kind": "normal"}, "method": {"step_size": 0.01, "trajectory_length": 1.0},
 }  # fmt: skip
 RUNS: dict[str, tuple[dict[str, Any], ...]] = {
+    "layer_marginals": ({"prior_sd": 1.0}, {"prior_sd": 0.5}),
     "generator_sizes": ({"method": "implicit", "settings": {"method": IMPLICIT}},) * 2,
     "nuts_vs_mean_field": ({"method": "nuts"}, {"method": "mean_field"}),
     "one_m_one": ({"prior_sd": 1.0}, {"prior_sd": 0.5}),
@@ -55,7 +56,8 @@ OWN: Values = {
     "lppd_chain_mean": (-0.4, 0.03), "accuracy_chain_mean": 0.8, "agreement_ceiling": (0.97, 0.003),
     "total_variation_ceiling": (0.06, 0.002), "gradients_sampling": 2000.0, "gradients_total": 12000.0,
     "coverage@0.5": 0.6, "coverage@0.9": 0.9, "pit_histogram@0.5": 0.6, "pit_histogram@1": 0.4,
-    "predictive_entropy": (0.4, 0.02), "weight_sd_dead_inputs": 0.5, "weight_sd_live_inputs": 0.3,
+    "prior_distance@layer0.weight": 0.1, "marginal_sd@layer0.weight": 0.9, "predictive_entropy": (0.4, 0.02),
+    "weight_sd_dead_inputs": 0.5, "weight_sd_live_inputs": 0.3,
     "ess_bulk_function_median": 900.0, "ess_bulk_function_median_per_gradient": 0.01, "entropy": -1200.0,
     "log_likelihood": -40.0,
     "entropy_error": 2.0, "variance_within_weight_median": 0.02, "lppd_cumulative_chains_order_sd": 0.01,

@@ -11,7 +11,6 @@ from bnn_atlas.figures.ggplot import RDrawing
 from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import NamedDraws, Subset, locate, read_named, read_subset, remarks
-from bnn_atlas.metrics.formulas.function_distances import prior_distance
 from bnn_atlas.published import published_numbers
 
 KINDS = {
@@ -30,9 +29,8 @@ def marginal_densities(shown: Sequence[Shown]) -> RDrawing:
 
     `shown` are runs with a subset; several runs, such as networks of different sizes, are drawn next to each other
     under their labels, with up to six panels in a row. At most `CHAINS_SHOWN` chains get a line; all enter the pooled
-    density. The panels of a run share the x axis. The number in a panel is the distance of all its draws to the prior
-    (`function_distances.prior_distance`), if the prior is N(0, sd^2). Raises ValueError for draws that cannot be shown
-    and for two runs under one label, and ggplot.RError from R.
+    density. The panels of a run share the x axis. Raises ValueError for draws that cannot be shown and for two runs
+    under one label, and ggplot.RError from R.
     """
     check_fits(len(shown))
     labels = [one.label for one in shown]
@@ -47,22 +45,18 @@ def marginal_densities(shown: Sequence[Shown]) -> RDrawing:
 
 
 def _panels(draws: Mapping[str, NamedDraws], prior_sd: Mapping[str, float | None]) -> pd.DataFrame:
-    """Draws with their panel: run, chain, label, layer (in order), value; prior_sd and prior_distance of the panel."""
+    """Draws with their panel: run, chain, label, layer (in order), value, and prior_sd."""
     parts = []
     for run, named in draws.items():
-        labels, sd = named.parameters["label"], prior_sd[run]
-        of_each = named.values.reshape(-1, len(labels)).T
-        distances = [np.nan if sd is None else prior_distance(values, sd) for values in of_each]
-        rows = named.tidy(np.arange(len(labels)))
-        distance = rows["label"].map(dict(zip(labels, distances, strict=True)))
-        parts.append(rows.assign(run=run, prior_sd=np.float64(sd or np.nan), prior_distance=distance))
+        rows = named.tidy(np.arange(len(named.parameters)))
+        parts.append(rows.assign(run=run, prior_sd=np.float64(prior_sd[run] or np.nan)))
     panels = pd.concat(parts, ignore_index=True)
     # A small network's layers are among the layers of the largest network, so that network's order serves all.
     largest = max(draws.values(), key=lambda named: len(named.parameters)).parameters
     orders = {
         column: list(dict.fromkeys([*largest[column], *panels[column].unique()])) for column in ("label", "layer")
     }
-    return panels[["run", "chain", "label", "layer", "value", "prior_sd", "prior_distance"]].assign(
+    return panels[["run", "chain", "label", "layer", "value", "prior_sd"]].assign(
         run=pd.Categorical(panels["run"], list(draws)),
         **{column: pd.Categorical(panels[column], order) for column, order in orders.items()},
     )
