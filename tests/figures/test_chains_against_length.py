@@ -16,7 +16,7 @@ def run(folder: Path, *, converged: bool = True, metrics: tuple[str, ...] = ("ac
     """Three chains; a score is 0.5 + k / 1000 of a chain alone with k draws, and 0.1 more of all."""
     one = swept(folder, "long", converged=converged)
     table = read_table(one.files["table"])
-    first = table[table["metric"] == "accuracy"]
+    first, table = table[table["metric"] == "accuracy"], table[table["metric"] != "lppd_cumulative_draws"]
     rows = [
         first.assign(metric=f"{metric}{name}", draws=k, value=0.5 + k / 1000 + more, standard_error=error)
         for metric in metrics
@@ -39,6 +39,18 @@ def test_averages_are_at_the_number_of_all_their_draws(tmp_path: Path) -> None:
     theirs = table[table["kind"] == "published"]
     assert theirs["of"].eq("CIFAR-10").all()
     assert len(theirs) == 11
+
+
+def test_the_lppd_is_what_is_still_to_gain_and_published_numbers_have_a_row_of_their_own(tmp_path: Path) -> None:
+    one = run(tmp_path)
+    table = read_table(one.files["table"])
+    of_all = table["metric"] == "lppd_cumulative_draws"
+    table.loc[of_all, "value"] = -0.3 - 1.0 / (3 * table["draws"])  # c = 1
+    write_rows(one.files["table"], table)
+    own, paper = chains_against_length([one]).figure.axes[1], chains_against_length([one]).figure.axes[4]
+    _, every = (line for line in own.lines if len(line.get_xdata()) == len(DRAWS))
+    assert every.get_ydata() == pytest.approx([1 / 30, 1 / 150, 1 / 300], rel=1e-6)
+    assert [text.get_text() for text in paper.texts] == ["1", "2", "3"]
 
 
 def test_chains_that_do_not_pass_are_told_of(tmp_path: Path) -> None:

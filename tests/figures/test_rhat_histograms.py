@@ -46,6 +46,11 @@ def test_shares_below_the_limit_and_bins_that_hold_all(tmp_path: Path) -> None:
     assert remarks == [False, True], "in the panel that leaves values out, and only there"
 
 
+def test_the_axis_ends_where_the_values_do(tmp_path: Path) -> None:
+    narrow, wide = (rhat_histograms([run(tmp_path, [1.01, top], [1.0], name=f"{top}")]).figure for top in (1.02, 30.0))
+    assert narrow.axes[0].get_xlim()[1] < 0 < wide.axes[0].get_xlim()[1]
+
+
 def test_files_of_the_metrics_have_what_it_reads(tmp_path: Path) -> None:
     """Chains that agree, and chains apart: both forms of R-hat see it, in weights and in functions."""
     theta = correlated(3, 60)

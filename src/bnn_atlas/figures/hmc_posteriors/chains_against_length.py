@@ -6,28 +6,23 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import PUBLISHED, count_axis
+from bnn_atlas.figures.axes import PUBLISHED, count_axis, log_ticks
 from bnn_atlas.figures.page import Drawing, Entries
 from bnn_atlas.figures.shown import Shown
+from bnn_atlas.metrics.formulas.averages import at_infinity
 from bnn_atlas.metrics.judgement.trust import FIT
 from bnn_atlas.published import published_numbers
 
 KIND = {"files": ["table"], "runs": "one", "task": "classification", "needs": ["several draws", "one split"]}
 
-LABELS = {
-    "accuracy": "accuracy",
-    "lppd": "LPPD per test row",
-    "ece": "expected\ncalibration error",
-}
+LABELS = {"accuracy": "accuracy", "lppd": "LPPD per test row", "ece": "expected\ncalibration error"}
 """Score -> text at its axis."""
+MISSING = "LPPD still to gain by\ninfinitely many draws"
 ALONE, TOGETHER = "_chain_mean_cumulative_draws", "_cumulative_draws"
 """Suffixes of the names of metrics over the first k draws: of one chain alone, and of all chains together."""
 ONE, ALL = style.ORANGE, style.BLUE
-PLACES = {("accuracy", 2, 240): "below", ("accuracy", 3, 240): "above"}
-"""Where the number of chains is written next to a published mark, if not to its right."""
 THEIRS = "published, CIFAR-10 (~), with the number of chains"
 
 
@@ -35,18 +30,21 @@ def chains_against_length(shown: Sequence[Shown]) -> Drawing:
     """Accuracy, LPPD and ECE of one chain alone and of all chains together, against the number of draws averaged.
 
     The first k draws of all C chains are shown at C k draws; the line of one chain is the mean over chains with its
-    standard error. The bar of the last point is its Monte Carlo error. Izmailov et al. 2021, section 4.3. The numbers
-    come from `length_table`.
+    standard error. The bar of the last point is its Monte Carlo error. The LPPD is shown by what it lacks
+    (`averages.at_infinity`, from all chains together), on logarithmic axes, where c / draws is a straight line.
+    Published numbers are in a row of their own. Izmailov et al. 2021, section 4.3. The numbers come from
+    `length_table`.
     """
     table, words = length_table(shown)
     theirs = _published()
-    figure = Figure(figsize=(style.TEXT_WIDTH, 2.5))
-    for ax, (metric, label) in zip(figure.subplots(1, len(LABELS)), LABELS.items(), strict=True):
-        rows = table[table["metric"] == metric]
-        _panel(ax, rows, theirs[theirs["metric"] == metric])
-        ax.set_ylabel(label)
+    figure = Figure(figsize=(style.TEXT_WIDTH, 4.2))
+    for column, (metric, label) in zip(figure.subplots(2, len(LABELS)).T, LABELS.items(), strict=True):
+        _panel(column[0], table[table["metric"] == metric], metric)
+        column[0].set_ylabel(MISSING if metric == "lppd" else label)
+        _as_published(column[1], theirs[theirs["metric"] == metric])
+        column[1].set_ylabel(label)
     page.legend_below(figure, _legend(table))
-    theirs = theirs.drop(columns="place").assign(kind="published", of="CIFAR-10")
+    theirs = theirs.assign(kind="published", of="CIFAR-10")
     data = pd.concat([table.assign(kind="run"), theirs], ignore_index=True)
     return Drawing(figure, data, notes=[words])
 
@@ -96,12 +94,28 @@ def _published() -> pd.DataFrame:
     rows = []
     for one in published_numbers("hmc_posteriors", "chains_against_length"):
         at = one.metric, int(one.label.partition(" ")[0]), int(one.x)
-        rows.append((*at, float(one.value), PLACES.get(at, "right")))
-    return pd.DataFrame(rows, columns=["metric", "chains", "draws", "value", "place"])
+        rows.append((*at, float(one.value)))
+    return pd.DataFrame(rows, columns=["metric", "chains", "draws", "value"])
 
 
-def _panel(ax: Axes, rows: pd.DataFrame, theirs: pd.DataFrame) -> None:
+def _as_published(ax: Axes, theirs: pd.DataFrame) -> None:
+    """The paper's numbers, with the number of chains at each."""
     ax.grid(axis="y")
+    ax.plot(theirs["draws"], theirs["value"], **PUBLISHED)
+    for chains, draws, value in theirs[["chains", "draws", "value"]].itertuples(index=False):
+        ax.annotate(f"{chains:.0f}", (draws, value), xytext=(4, 0), textcoords="offset points", va="center", fontsize=6)
+    ax.margins(0.12)
+    ax.set_xticks(sorted(theirs["draws"].unique()))
+    ax.set_xlabel("number of draws averaged")
+    ax.set_title("as published")
+
+
+def _panel(ax: Axes, rows: pd.DataFrame, metric: str) -> None:
+    ax.grid(axis="y")
+    if metric == "lppd":
+        every = rows[rows["of"] == "all chains"]
+        lacks = at_infinity(every["draws"].to_numpy(float), every["value"].to_numpy(float)) - rows["value"]
+        rows = rows.assign(value=lacks.where(lacks > 0))
     for of, colour in (("one chain", ONE), ("all chains", ALL)):
         part = rows[rows["of"] == of]
         x, value, error = (part[name].to_numpy(dtype=float) for name in ("draws", "value", "error"))
@@ -111,18 +125,11 @@ def _panel(ax: Axes, rows: pd.DataFrame, theirs: pd.DataFrame) -> None:
             ax.fill_between(x, value - error, value + error, color=colour, alpha=0.25, linewidth=0)
         fill = colour if part["converged"].all() else "white"
         ax.errorbar(x[-1], value[-1], error[-1], color=colour, marker="o", ms=3.6, mfc=fill, mew=0.9, elinewidth=0.8)
-    for chains, draws, value, place in theirs[["chains", "draws", "value", "place"]].itertuples(index=False):
-        ax.plot(draws, value, **PUBLISHED)
-        offset = {"right": (4, 0), "above": (-3, 3), "below": (-3, -3)}[str(place)]
-        side = "left" if place == "right" else "right"
-        ax.annotate(
-            f"{chains:.0f}", (draws, value), xytext=offset, textcoords="offset points", ha=side, va="center", fontsize=6
-        )
-    largest = int(max(rows["draws"].max(), theirs["draws"].max()))
-    count_axis(ax, largest, powers_from=100)
-    ax.set_xlim(max(rows["draws"].min(), 1) / 1.2, largest * 1.35)
-    ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    count_axis(ax, int(rows["draws"].max()), powers_from=100)
     ax.set_xlabel("number of draws averaged")
+    if metric == "lppd" and rows["value"].notna().any():
+        log_ticks(ax, rows["value"].min() / 1.3, rows["value"].max() * 1.3)
+        ax.invert_yaxis()
 
 
 def _legend(table: pd.DataFrame) -> Entries:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import compress_beyond, fenced_limits, remark, whole_numbers
+from bnn_atlas.figures.axes import log_ticks, remark, whole_numbers
 from bnn_atlas.figures.page import Drawing, Entries
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.averages import LOG_2PI, rmse
@@ -19,7 +19,7 @@ KIND = {"sections": ["functions"], "runs": "one", "needs": ["chains", "one split
 
 SINGLE, RUNNING, AFTER = "a draw alone", "all draws so far", "the next draws"
 COLOURS = {SINGLE: style.SKY, RUNNING: style.ORANGE, AFTER: style.BLUE}
-LABELS = {"accuracy": "accuracy", "rmse": "RMSE, standardised target", "lppd": "LPPD per test row"}
+LABELS = {"accuracy": "accuracy", "rmse": "RMSE, standardised target", "lppd": "LPPD below the best"}
 """Score -> text at its axis."""
 FEWEST = 10
 """Smallest number of draws per chain for which a course is drawn."""
@@ -50,13 +50,17 @@ def burn_in(shown: Sequence[Shown]) -> Drawing:
 
     The run must keep its draws from the start. x is the number of the draw; at x = b, the average to come shows what
     the chain gives if its first b draws are dropped; it always takes half as many draws as the chain has. Thin lines
-    are chains, thick ones their mean (Izmailov et al. 2021, section 5.3). The numbers come from `burn_in_table`.
+    are chains, thick ones their mean (Izmailov et al. 2021, section 5.3). The LPPD is shown by its distance from the
+    largest in the panel, on a logarithmic axis. The numbers come from `burn_in_table`.
     """
     table, remarks = burn_in_table(shown)
     metrics = list(dict.fromkeys(table["metric"]))
     figure = Figure(figsize=(style.TEXT_WIDTH, 2.5))
     for ax, metric in zip(figure.subplots(1, len(metrics)), metrics, strict=True):
-        _panel(ax, table[table["metric"] == metric])
+        part = table[table["metric"] == metric]
+        _panel(ax, part.assign(value=part["value"].max() - part["value"]) if metric == "lppd" else part)
+        if metric == "lppd":
+            _from_the_best(ax)
         ax.set_ylabel(LABELS[metric])
     remark(figure.axes[-1], [remarks])
     page.legend_below(figure, _legend(table))
@@ -137,10 +141,15 @@ def _panel(ax: Axes, table: pd.DataFrame) -> None:
         x = by_draw.index.to_numpy()
         ax.plot(x, by_draw.to_numpy(), color=colour, lw=0.4, alpha=0.7)
         ax.plot(x, by_draw.mean(axis=1), color=colour, lw=1.5)
-    values = table["value"].to_numpy(dtype=float)
-    compress_beyond(ax, fenced_limits(values), values)
     whole_numbers(ax)
     ax.set_xlabel("draws from the start")
+
+
+def _from_the_best(ax: Axes) -> None:
+    """A logarithmic axis that rises to the best, which is not on it; the lines between are down to 1 / 1,000."""
+    values = np.concatenate([line.get_ydata() for line in ax.lines])
+    log_ticks(ax, max(values[values > 0].min(initial=np.inf), 1e-3) / 1.3, values.max() * 1.3)
+    ax.invert_yaxis()
 
 
 def _legend(table: pd.DataFrame) -> Entries:

@@ -112,5 +112,6 @@ def _panel(ax: Axes, table: pd.DataFrame) -> None:
         texts.append(f"{left_out:,} without R-hat: constant draws")
     ax.text(0.98, 0.97, "\n".join(texts), transform=ax.transAxes, ha="right", va="top", fontsize=6.5,
             bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1})  # fmt: skip
-    rhat_axis(ax, EDGES[0] - 1, EDGES[-1] - 1)
+    filled = table.loc[(table["kind"] == "bin") & (table["share"] > 0), "high"].max()
+    rhat_axis(ax, EDGES[0] - 1, max(filled, 2 * RHAT.look - 1) - 1)
     ax.set_ylim(0, 1.25 * height)
