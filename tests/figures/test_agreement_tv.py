@@ -84,6 +84,16 @@ def test_runs_on_another_posterior_are_a_group_of_their_own_and_carry_the_publis
     assert number(without, "SGD", "agreement")["published"] == 0.8548
 
 
+def test_the_floor_of_a_total_variation_is_that_of_as_many_draws(tmp_path: Path) -> None:
+    numbers, _ = agreements([*runs(tmp_path), run(tmp_path, "HMC again", 0.97, "hmc", chains=1)])
+    c = 0.06 / (1 / 100 + 1 / 200) ** 0.5  # three chains of 100 draws
+    assert number(numbers, "SGLD", "total_variation")["floor"] == pytest.approx(c * (1 / 500 + 1 / 300) ** 0.5)
+    again = number(numbers, "HMC again", "total_variation")["floor"]
+    assert again == pytest.approx(c * (1 / 100 + 1 / 300) ** 0.5)
+    assert np.isnan(number(numbers, "SGD", "total_variation")["floor"]), "an optimum has no draws"
+    assert np.isnan(number(numbers, "SGLD", "agreement")["floor"])
+
+
 def test_a_reference_that_has_not_converged_is_said_to(tmp_path: Path) -> None:
     word = "reference not converged: R-hat of function values up to 1.80, ESS down to 6"
     shown = [reference(tmp_path, UNCONVERGED), run(tmp_path, "SGLD", 0.94, note=f"{word}; against ref")]

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.methods.registry import method
 from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures.page import is_distrusted, trusted
 from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets
@@ -31,7 +33,7 @@ OF_CHAINS = {
 """Metric -> the metric that takes its place in the row for single chains of the reference."""
 COLUMNS = [
     "label", "method", "group", "prior_sd", "rows", "sets", "metric", "value", "error", "over", "repetitions",
-    "distrusted", "published", "published_sd",
+    "floor", "distrusted", "published", "published_sd",
 ]  # fmt: skip
 
 
@@ -80,12 +82,41 @@ def agreements(shown: Sequence[Shown]) -> Agreements:
         own = means[means["label"] == one.label]
         found += [_number(own, one, group, metric, which, sets) for which in _kinds(sets) for metric in METRICS]
     numbers = pd.DataFrame([*_of_versions(reference, source), *(row for row in found if row is not None)])
+    numbers["floor"] = _floors(numbers, runs, source)
     numbers["distrusted"] = [is_distrusted(label, trusts) for label in numbers["label"]]
     if source is not None or runs[0].dataset == PRINTED_FOR:
         numbers = _with_published(numbers, shown)
     else:
         numbers = numbers.assign(published=np.nan, published_sd=np.nan)
     return Agreements(numbers[COLUMNS], _text(runs, reference, source))
+
+
+def _floors(numbers: pd.DataFrame, runs: Sequence[Shown], source: Shown | None) -> list[float]:
+    """Total variation from the reference that as many independent draws of its posterior would have, for each row.
+
+    The distance between averages of S and R draws is about c sqrt(1 / S + 1 / R), with c from the reference's chains: S
+    draws of one against those of the others. NaN for other metrics and for optima.
+    """
+    if source is None:
+        return [np.nan] * len(numbers)
+    chains, draws = _size(source)
+    of_chains = numbers[(numbers["group"] == CEILING) & (numbers["metric"] == "total_variation")]
+    c = of_chains.set_index("rows")["value"] / np.sqrt(1 / draws + 1 / (draws * max(chains - 1, 1)))
+    sizes = {
+        one.label: np.prod(_size(one)) for one in runs if method(one.method).kind_of_draws is not KindOfDraws.POINT
+    }
+    return [
+        float(c.get(rows, np.nan) * np.sqrt(1 / sizes[label] + 1 / (chains * draws)))
+        if metric == "total_variation" and label in sizes and group != CEILING
+        else np.nan
+        for rows, metric, label, group in numbers[["rows", "metric", "label", "group"]].itertuples(index=False)
+    ]
+
+
+def _size(one: Shown) -> tuple[int, int]:
+    """Chains of a run, and draws of each."""
+    rows = one.table()
+    return int(rows["chains"].max()), int(rows["draws"].max())
 
 
 def _of_versions(reference: str, source: Shown | None) -> list[dict[str, Any]]:

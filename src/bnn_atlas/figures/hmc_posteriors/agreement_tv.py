@@ -38,6 +38,7 @@ PUBLISHED_OFFSET = -0.3
 """Published marks are above the method's line."""
 CHAINS_CEILING = "each chain of the reference against the others"
 VERSIONS_CEILING = "the reference's two published versions"
+FLOOR: dict[str, Any] = {"color": style.GREY, "marker": "|", "ms": 8, "mew": 1.2, "ls": "none", "zorder": 5}
 CEILING_LINE: dict[str, Any] = {"color": style.BLACK, "lw": 0.9, "ls": (0, (4, 1.5))}
 FENCE = 6.0
 """Interquartile ranges from the quartiles within which a value sets the axis."""
@@ -48,7 +49,8 @@ def agreement_tv(shown: Sequence[Shown]) -> Drawing:
 
     Single chains of the reference come first, then methods on its posterior, then those on another one. The vertical
     line is the ceiling, which compares each chain of the reference with the others (mean over chains), and the band is
-    its standard error. For published predictions, the ceiling is how close their two versions are to each other. Bars
+    its standard error. For published predictions, the ceiling is how close their two versions are to each other. Ticks
+    are the total variation of as many draws of the reference's posterior as a method has; what is beyond is bias. Bars
     are one standard error; marks of methods whose chains should not be trusted are white. Open black marks are the
     paper's numbers for CIFAR-10. Numbers are those of `agreement.agreements`.
     """
@@ -109,8 +111,8 @@ def _panel(ax: Axes, part: pd.DataFrame, lines: Mapping[tuple[str, str], float])
     values = np.concatenate([part["value"], part["published"]])
     errors = np.nan_to_num(np.concatenate([part["error"], part["published_sd"]]))
     fence(ax, values, errors, FENCE, along="x")
-    fields = ["group", "label", "method", "value", "error", "distrusted", "published", "published_sd"]
-    for group, label, method, value, error, distrusted, paper, sd in part[fields].itertuples(index=False):
+    fields = ["group", "label", "method", "value", "error", "floor", "distrusted", "published", "published_sd"]
+    for group, label, method, value, error, floor, distrusted, paper, sd in part[fields].itertuples(index=False):
         y = lines[group, label]
         ax.axhline(y, color="#E3E3E3", lw=0.5, zorder=0)
         colour, _, marker = style.METHODS[method]
@@ -118,6 +120,7 @@ def _panel(ax: Axes, part: pd.DataFrame, lines: Mapping[tuple[str, str], float])
         ax.errorbar(
             value, y, xerr=error, color=colour, marker=marker, ms=4.2, mfc=fill, mew=1, elinewidth=0.9, zorder=4
         )
+        ax.plot(floor, y, **FLOOR)
         if np.isfinite(paper):
             mark_published(ax, paper, y + PUBLISHED_OFFSET, x_sd=sd or None)
     ax.xaxis.set_major_locator(MaxNLocator(4))
@@ -134,6 +137,8 @@ def _legend(table: pd.DataFrame) -> Entries:
         entries[f"ceiling: {VERSIONS_CEILING if of_versions else CHAINS_CEILING}"] = CEILING_LINE
     if ceiling["error"].notna().any():
         entries["± 1 standard error over chains"] = Patch(color="#E3E3E3", lw=0)
+    if table["floor"].notna().any():
+        entries["as many draws of the reference's posterior"] = FLOOR
     if table["published"].notna().any():
         entries["published for CIFAR-10 ± sd"] = PUBLISHED
     return entries
