@@ -32,16 +32,17 @@ GENERATOR = TOY.generate.model_dump(mode="json")
 
 
 def run(
-    folder: Path, label: str, method: str, chains: int = 2, draws: int = 50, sets: Mapping[str, Values] | None = None
-) -> Shown:
-    one = written(folder, label, CONVERGED, sets, task="regression", dataset="sinusoids_1", method=method)
+    folder: Path, label: str, method: str, chains: int = 2, draws: int = 50, sets: Mapping[str, Values] | None = None,
+    dataset: str = "sinusoids_1",
+) -> Shown:  # fmt: skip
+    one = written(folder, label, CONVERGED, sets, task="regression", dataset=dataset, method=method)
     functions = functions_on_line(folder / f"{label}.npz", chains=chains, draws=draws)
     return one._replace(files={**one.files, "functions": functions})
 
 
-def toy(folder: Path, label: str, method: str, gap: float, draws: int = 50) -> Shown:
+def toy(folder: Path, label: str, method: str, gap: float, draws: int = 50, dataset: str = "sinusoids_1") -> Shown:
     sets = {"interval-gap": {"function_sd": gap}, "interval-right": {"function_sd": 2 * gap}}
-    return run(folder, label, method, 1, draws, sets)._replace(generator=GENERATOR)
+    return run(folder, label, method, 1, draws, sets, dataset)._replace(generator=GENERATOR)
 
 
 def test_panels_bands_and_shares_of_the_first_run(tmp_path: Path) -> None:
@@ -57,6 +58,19 @@ def test_panels_bands_and_shares_of_the_first_run(tmp_path: Path) -> None:
     edges = table[table["label"] == "HMC"].set_index("series").loc[["function", "function and noise"]]
     widths = (edges["high"] - edges["value"]).groupby(level=0).mean()
     assert widths["function and noise"] > widths["function"] > 0
+
+
+def test_each_data_set_has_a_column_and_its_own_first_run(tmp_path: Path) -> None:
+    gaps = {("HMC", 1): 0.4, ("HMC", 2): 0.8, ("MAP", 1): 0.1, ("MAP", 2): 0.1}
+    shown = [
+        toy(tmp_path, f"{label} {seed}", "hmc", gap, 5, f"sinusoids_{seed}") for (label, seed), gap in gaps.items()
+    ]
+    drawing = toy_bands(shown)
+    shares = drawing.numbers[drawing.numbers["series"] == f"sd gap, {SHARE}"].set_index("label")["value"]
+    assert shares.to_dict() == pytest.approx({"HMC 1": 1, "MAP 1": 0.25, "HMC 2": 1, "MAP 2": 0.125})
+    assert [ax.get_title() for ax in drawing.figure.axes] == [one.label for one in shown]
+    grids = [spec.get_gridspec() for ax in drawing.figure.axes if (spec := ax.get_subplotspec())]
+    assert {(grid.nrows, grid.ncols) for grid in grids} == {(2, 2)}
 
 
 def test_the_band_of_targets_is_that_of_the_mixture(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ FAMILIES: dict[Family, tuple[str, str]] = {
     "implicit": (ORANGE, "*"),
 }
 """Family -> its colour, and the mark of each variant."""
-SHADES = (0.0, -0.5, 0.4, -0.75, 0.6)
+SHADES = (0.0, -0.5, 0.4, -0.65, 0.6)
 """How much white, or black if negative, is mixed into the colour of a family for each variant."""
 MARKERS = ("o", "s", "^", "v", "P", "X", "*", "<", ">", "h", "p", "8")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)))

@@ -136,19 +136,20 @@ SHARE = 0.92
 
 
 def cross_layer_correlation(shown: Sequence[Shown]) -> Drawing:
-    """Root mean square correlation within chains between the weights of two layers, a marker per run and split.
+    """Root mean square correlation within chains between the weights of two layers, beyond chance, a mark per run.
 
     Filled markers are for draws as sampled, open ones for draws in the frame of an alignment, if the run has one
     (`units` in the CSV: "as sampled" and "aligned", with the name under `alignment`). Chains that visit several orders
     of their units have less correlation as sampled than with their units in one order.
 
-    A line for each run shows the correlation between weights that do not belong together: one layer of a chain with the
-    other layer of the next chain (after the last comes the first), whose states are held as long as the chain's own.
-    Both are raised alike by few draws, rejected proposals and slow chains (1 / sqrt(n - C) for n independent draws of C
-    chains). A single chain is compared with itself, shifted by half of its states, which is right only for independent
-    draws. What exceeds the line is correlation: `excess` in the CSV is sqrt(r^2 - line^2), or 0 below the line, and
-    `from_first` is its distance from the first run's. Inputs: `subset`, the draws, with the same parameters for all
-    runs; `aligned_draws`, the draws of alignments; and `table`, which says whose chains can be trusted.
+    Chance is the correlation between weights that do not belong together: one layer of a chain with the other layer of
+    the next chain (after the last comes the first), whose states are held as long as the chain's own. Both are raised
+    alike by few draws, rejected proposals and slow chains (1 / sqrt(n - C) for n independent draws of C chains). A
+    single chain is compared with itself, shifted by half of its states, which is right only for independent draws. In
+    the CSV `independent` is this chance level, `excess`, which is drawn, is sqrt(correlation^2 - independent^2), or 0
+    below it, and `from_first` is its distance from the first run's. Inputs: `subset`, the draws, with the same
+    parameters for all runs; `aligned_draws`, the draws of alignments; and `table`, which says whose chains can be
+    trusted.
     """
     check_fits(len(shown))
     data = pd.concat([_rows(one) for one in shown], ignore_index=True)
@@ -164,17 +165,14 @@ def cross_layer_correlation(shown: Sequence[Shown]) -> Drawing:
     places = data["units"].nunique()
     for number, (one, line) in enumerate(zip(shown, lines, strict=True)):
         own = data[(data["run"] == one.run) & (data["split"] == one.split)]
-        look: dict[str, Any] = {"marker": line.marker, "color": line.colour, "ms": 3, "mew": 0.6, "ls": "none"}
+        look: dict[str, Any] = {"marker": line.marker, "color": line.colour, "ms": 4, "mew": 0.7, "ls": "none"}
         entries[panel_title(one)] = Line2D([], [], **look)
         for units, part in own.groupby("units"):
             aligned = units == "aligned"
             place = (number + (0.25 + 0.5 * aligned if places > 1 else 0.5)) / len(shown) - 0.5
             x = np.array([pairs.index(pair) for pair in part["layers"]]) + SHARE * place
-            width = 0.46 * SHARE / len(shown) / places
-            ax.vlines(x, part["independent"], part["correlation"], color=line.colour, lw=0.5, alpha=0.5, zorder=1)
-            for colour, thick in (("white", 1.8), (line.colour, 0.9)):
-                ax.hlines(part["independent"], x - width, x + width, color=colour, lw=thick, zorder=3)
-            ax.plot(x, part["correlation"], **look, mfc="white" if aligned else line.colour)
+            ax.vlines(x, 0, part["excess"], color=line.colour, lw=0.7)
+            ax.plot(x, part["excess"], **look, mfc="white" if aligned else line.colour, clip_on=False, zorder=3)
     if places > 1:
         plain: dict[str, Any] = {"marker": "o", "color": style.BLACK, "ms": 3, "mew": 0.6, "ls": "none"}
         entries["as sampled"] = Line2D([], [], **plain)
@@ -183,9 +181,9 @@ def cross_layer_correlation(shown: Sequence[Shown]) -> Drawing:
     ax.set_xlim(-0.5, len(pairs) - 0.5)
     for between in range(1, len(pairs)):
         ax.axvline(between - 0.5, color="#E3E3E3", lw=0.5, zorder=0)
-    ax.margins(y=0.08)
+    ax.set_ylim(0, max(1.08 * float(data["excess"].max()), 0.05))
     ax.set_xlabel("layers")
-    ax.set_ylabel("r.m.s. correlation")
+    ax.set_ylabel("correlation beyond chance")
     page.legend_below(figure, entries)
     return Drawing(figure, data)
 

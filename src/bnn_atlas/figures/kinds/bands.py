@@ -25,7 +25,7 @@ from bnn_atlas.figures.functions import (
     target_limits,
     training_points,
 )
-from bnn_atlas.figures.page import Drawing, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits, rounded
 from bnn_atlas.figures.set_scores import read_sets
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.function_distances import mixture_quantile
@@ -36,7 +36,7 @@ KINDS = {
     "under_over": {"sections": ["functions"], "task": "regression", "needs": ["one input"]},
 }
 
-MOST, MOST_NETWORKS = 12, 6
+MOST, MOST_NETWORKS = 15, 6
 """Largest numbers of panels of methods, and of networks."""
 ROOM = 0.6
 """How far beyond the targets the axis reaches, as a share of their range."""
@@ -104,15 +104,17 @@ X_LIMITS, Y_LIMITS = (-1.5, 1.5), (-5.0, 5.0)
 """Limits of Figure 1 of Uppal et al. 2023."""
 FUNCTION, WITH_NOISE = "function", "function and noise"
 SHARE = "share of the first run"
+"""Of the first run on the same data set."""
 
 
 def toy_bands(shown: Sequence[Shown]) -> Drawing:
     """Bands from the 5 % to the 95 % quantile along the input: for the functions of all draws, and for new targets.
 
     The toy regression of Uppal et al. 2023 as in their Figure 1. The band for targets comes from the quantiles of the
-    mixture of N(f(x), sigma^2) over draws. A run with a single point has only that band. File: `functions` along a
-    line, and function_sd on the intervals of each run. The numbers are as in `synthetic_bands`, with the series
-    `truth`, and from `spread_table`. Raises ValueError for more panels than fit.
+    mixture of N(f(x), sigma^2) over draws. A run with a single point has only that band. Runs on several data sets
+    have a column for each. File: `functions` along a line, and function_sd on the intervals of each run. The numbers
+    are as in `synthetic_bands`, with the series `truth`, and from `spread_table`. Raises ValueError for more panels
+    than fit.
     """
     functions = read_functions(shown, fewest=1)
     curves = []
@@ -124,12 +126,16 @@ def toy_bands(shown: Sequence[Shown]) -> Drawing:
     def looks(colour: str) -> Looks:
         return {
             "mean": {"color": colour, "lw": 1.1},
-            FUNCTION: {"color": colour, "alpha": 0.5},
-            WITH_NOISE: {"color": colour, "alpha": 0.2},
+            FUNCTION: {"color": colour, "alpha": 0.35},
+            WITH_NOISE: {"color": colour, "alpha": 0.15},
             "truth": {"color": style.BLACK, "lw": 0.7, "ls": "--"},
         }
 
-    figure, axes = _panels(functions, curves, [looks(style.METHODS[one.drawn_as].colour) for one in shown], 1.55)
+    seeds = len({one.dataset for one in shown})
+    figure, axes = _panels(
+        functions, curves, [looks(style.METHODS[one.drawn_as].colour) for one in shown], 1.55 if seeds == 1 else 1.25,
+        columns=4 if seeds == 1 else seeds,
+    )  # fmt: skip
     for ax, one in zip(axes, functions, strict=True):
         noise = f"noise {math.sqrt(float(np.square(one.scale).mean())):.2f}"
         ax.text(
@@ -141,6 +147,8 @@ def toy_bands(shown: Sequence[Shown]) -> Drawing:
     texts = {name: f"{name}, 5 to 95 %" for name in (FUNCTION, WITH_NOISE)}
     _legend(figure, looks(style.GREY), {**texts, "truth": "true function"})
     data = pd.concat([_table(functions, curves, shown), spread_table(shown)], ignore_index=True)
+    for column in ("x", "value", "high"):
+        data[column] = rounded(data[column].to_numpy(float))
     return Drawing(figure, data, names=names(shown))
 
 
@@ -157,15 +165,14 @@ def noisy(functions: Functions) -> np.ndarray:
 def spread_table(shown: Sequence[Shown]) -> pd.DataFrame:
     """Series `sd <interval>` (function_sd on it) and `sd <interval>, share of the first run`: label, method, value."""
     found = read_sets(shown, ["function_sd"])
-    first = found[found["label"] == shown[0].label].set_index("set")["value"]
     rows = []
-    for label, method, name, value in found[["label", "method", "set", "value"]].itertuples(index=False):
-        series = f"sd {name.removeprefix(INTERVAL)}"
-        rows.append({"label": label, "method": method, "series": series, "value": value})
-        if name in first.index:
-            rows.append(
-                {"label": label, "method": method, "series": f"{series}, {SHARE}", "value": value / first[name]}
-            )
+    for _, part in found.groupby("dataset", sort=False):
+        first = part[part["label"] == part["label"].iloc[0]].set_index("set")["value"]
+        for label, method, name, value in part[["label", "method", "set", "value"]].itertuples(index=False):
+            series = {"label": label, "method": method, "series": f"sd {name.removeprefix(INTERVAL)}"}
+            rows.append({**series, "value": value})
+            if name in first.index:
+                rows.append({**series, "series": f"{series['series']}, {SHARE}", "value": value / first[name]})
     return pd.DataFrame(rows)
 
 
