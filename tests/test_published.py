@@ -8,7 +8,7 @@ import pytest
 from bnn_atlas.published import COLUMNS, FOLDER, published_numbers, read_published
 
 HEAD = ",".join(COLUMNS)
-ROW = 'Table 1,"HMC, first",10,rmse,0.1250,0.01,yes,page 3'
+ROW = 'Table 1,"HMC, first",10,rmse,0.1250,0.01,4,0.002,page 3'
 
 
 def read(folder: Path, *lines: str) -> dict[str, object]:
@@ -20,11 +20,12 @@ def read(folder: Path, *lines: str) -> dict[str, object]:
 def test_a_number_has_its_digits_and_a_key(tmp_path: Path) -> None:
     found = read_published(tmp_path / "none.csv")
     assert found == {}
-    (tmp_path / "one.csv").write_text(f"{HEAD}\n{ROW}\nplot,,,x,-1,,,\n", encoding="utf-8")
+    (tmp_path / "one.csv").write_text(f"{HEAD}\n{ROW}\nplot,,,x,-1,,,,\n", encoding="utf-8")
     first, second = read_published(tmp_path / "one.csv").values()
     assert first.key == "Table 1/HMC, first/10/rmse"
-    assert (str(first.value), first.error, first.read_off) == ("0.1250", Decimal("0.01"), True)
-    assert (second.key, second.error, second.read_off) == ("plot/x", None, False)
+    assert (str(first.value), first.error, first.read_off) == ("0.1250", Decimal("0.01"), Decimal("0.002"))
+    assert first.of_mean == 0.005, "of four repetitions"
+    assert (second.key, second.error, second.of_mean, second.read_off) == ("plot/x", None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -32,14 +33,15 @@ def test_a_number_has_its_digits_and_a_key(tmp_path: Path) -> None:
     [
         (
             ["group,value", "a,1"],
-            "the columns must be group, label, x, metric, value, error, read_off, source (line 1)",
+            "the columns must be group, label, x, metric, value, error, repetitions, read_off, source (line 1)",
         ),
         ([HEAD, ROW, ROW], "'Table 1/HMC, first/10/rmse' is given twice; remove one (line 3)"),
         ([HEAD, ROW.replace("0.1250", "many")], "value = 'many': a number is wanted (line 2)"),
         ([HEAD, ROW.replace("0.1250", "nan")], "value = 'nan': a number is wanted (line 2)"),
         ([HEAD, ROW.replace("0.1250", "")], "value is empty; a number is wanted (line 2)"),
-        ([HEAD, ROW.replace("yes", "no")], "read_off = 'no': must be yes, or empty (line 2)"),
-        ([HEAD, ROW.replace('"', "")], "a row has 8 cells; put text with commas in quotes (line 2)"),
+        ([HEAD, ROW.replace("0.002", "yes")], "read_off = 'yes': a number is wanted (line 2)"),
+        ([HEAD, ROW.replace(",4,", ",few,")], "repetitions = 'few': the number of repetitions behind `error`"),
+        ([HEAD, ROW.replace('"', "")], "a row has 9 cells; put text with commas in quotes (line 2)"),
     ],
 )
 def test_mistakes_in_a_file(tmp_path: Path, lines: list[str], expected: str) -> None:

@@ -1,13 +1,14 @@
 """Numbers that the papers publish: `config/published/<study>.csv`, read by claims, figures and tests alike."""
 
 import csv
+import re
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 FOLDER = Path(__file__).parents[2] / "config" / "published"
-COLUMNS = ["group", "label", "x", "metric", "value", "error", "read_off", "source"]
+COLUMNS = ["group", "label", "x", "metric", "value", "error", "repetitions", "read_off", "source"]
 
 
 class Number(NamedTuple):
@@ -23,9 +24,11 @@ class Number(NamedTuple):
     value: Decimal
     """With the published digits."""
     error: Decimal | None
-    """The published standard deviation."""
-    read_off: bool
-    """Whether it was read off a plot by eye."""
+    """The printed error."""
+    repetitions: int | None
+    """Over how many repetitions that error is a standard deviation; None if it is a standard error, or not known."""
+    read_off: Decimal | None
+    """The error of reading it off a picture; None for printed digits."""
     source: str
     """Where it is published."""
 
@@ -33,6 +36,11 @@ class Number(NamedTuple):
     def key(self) -> str:
         """Name of the number, unique in a file: group, label, x and metric joined by slashes, without empty parts."""
         return "/".join(filter(None, (self.group, self.label, self.x, self.metric)))
+
+    @property
+    def of_mean(self) -> float | None:
+        """The standard error of the number: the printed error / sqrt(repetitions)."""
+        return None if self.error is None else float(self.error) / (self.repetitions or 1) ** 0.5
 
 
 def published_numbers(study: str, group: str) -> list[Number]:
@@ -60,13 +68,15 @@ def read_published(file: Path) -> dict[str, Number]:
             where = f"(line {rows.line_num})"
             if None in row or None in row.values():
                 raise ValueError(f"{file}: a row has {len(COLUMNS)} cells; put text with commas in quotes {where}")
-            value, error = (_number(row[name], name, file, where) for name in ("value", "error"))
+            value, error, read_off = (_number(row[name], name, file, where) for name in ("value", "error", "read_off"))
             if value is None:
                 raise ValueError(f"{file}: value is empty; a number is wanted {where}")
-            if row["read_off"] not in ("", "yes"):
-                raise ValueError(f"{file}: read_off = '{row['read_off']}': must be yes, or empty {where}")
+            if not re.fullmatch(r"([1-9]\d*)?", row["repetitions"]) or (row["repetitions"] and error is None):
+                text = f"repetitions = '{row['repetitions']}': the number of repetitions behind `error`, or nothing"
+                raise ValueError(f"{file}: {text} {where}")
             group, label, x, metric = (row[name] for name in ("group", "label", "x", "metric"))
-            number = Number(group, label, x, metric, value, error, row["read_off"] == "yes", row["source"])
+            repetitions = int(row["repetitions"]) if row["repetitions"] else None
+            number = Number(group, label, x, metric, value, error, repetitions, read_off, row["source"])
             if number.key in found:
                 raise ValueError(f"{file}: '{number.key}' is given twice; remove one {where}")
             found[number.key] = number

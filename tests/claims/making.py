@@ -11,20 +11,30 @@ from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.metrics.tables.parquet import read_table, write_table
 
 CLAIM: dict[str, Any] = {
-    "section": "Table 1",
+    "read_in": "table",
+    "place": "Table 1",
     "statement": "The error is 0.5",
     "metric": "rmse",
     "runs": ["mile"],
     "relation": "equals",
-    "paper_value": 0.5,
-    "tolerance": 0.25,
+    "published": {"value": 0.5, "text": "0.5"},
+    "size": 0.25,
+    "basis": "half",
 }
-COMPARISON = {"paper_value": None, "tolerance": None, "relation": "less_than", "than": {"runs": ["ensemble"]}}
+
+
+def printed(value: float, **errors: float) -> dict[str, Any]:
+    """A published number."""
+    return {"value": value, "text": str(value), **errors}
+
+
+COMPARISON = {"published": None, "size": None, "relation": "below", "than": {"runs": ["ensemble"]}}
+ALIKE = COMPARISON | {"relation": "alike", "size": 0.1}
 
 
 def planned(entry: str, point: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    plan = {"entry": entry, "point": point or {}, "dataset": "airfoil", "splits": 1, "chains": 10, "reductions": []}
-    return plan | changes
+    plan = {"entry": entry, "point": point or {}, "problem": "as_published", "dataset": "airfoil", "splits": 1}
+    return plan | {"chains": 10, "reductions": []} | changes
 
 
 RUNS = {

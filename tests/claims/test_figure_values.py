@@ -7,17 +7,18 @@ import pytest
 
 from bnn_atlas.claims.answer import figure_value
 from bnn_atlas.claims.plan import ClaimedStudy
+from bnn_atlas.claims.rules import Verdict
 from bnn_atlas.claims.sides import ClaimError
-from bnn_atlas.claims.verdict import Judgement, Verdict, judge_all
+from bnn_atlas.claims.verdict import Judgement, judge_all
 from bnn_atlas.config.claims.claim import FigureValue
 from bnn_atlas.metrics.tables.parquet import write_table
 from bnn_atlas.records import digests, held
 
-from .making import claimed, planned, row
+from .making import claimed, planned, printed, row
 
 SOURCE: dict[str, Any] = {"metric": None, "runs": [], "figure": "curve"}
 ZERO = SOURCE | {"in_figure": {"column": "c", "where": {"kind": "zero"}}}
-CLAIM = ZERO | {"paper_value": 0.777, "tolerance": 0.001}
+CLAIM = ZERO | {"published": printed(0.777), "size": 0.001}
 RUNS = {"one": planned("one", reductions=["chains: 10 -> 4"]), "two": planned("two")}
 NO_RUNS = {"curve": {"runs": []}}
 WORD = "reference not converged: ESS of the log posterior 4 (at least 100)"
@@ -33,15 +34,15 @@ def judged(folder: Path, study: ClaimedStudy) -> Judgement:
 
 def test_a_number_of_a_figure_is_judged_and_has_the_trust_and_reductions_of_its_runs(tmp_path: Path) -> None:
     free = judged(tmp_path, claimed(CLAIM, figures=NO_RUNS))
-    assert (free.verdict, free.own and free.own.value, free.trust) == (Verdict.REPRODUCED, 0.777, None)
+    assert (free.verdict, free.own and free.own.value, free.trust) == (Verdict.AGREES, 0.777, None)
     shown = judged(tmp_path, claimed(CLAIM, runs=RUNS, figures={"curve": {"runs": ["one"]}}))
-    assert (shown.verdict, shown.reductions) == (Verdict.REDUCED, {"one": ("chains: 10 -> 4",)})
+    assert (shown.verdict, shown.reductions) == (Verdict.AGREES, {"one": ("chains: 10 -> 4",)})
     assert shown.trust is not None
     assert shown.trust.words == "do not trust: R-hat of function values at most 3.00"
-    wrong = claimed(CLAIM | {"paper_value": 0.7775, "tolerance": 0.0001}, figures=NO_RUNS)
-    assert judged(tmp_path, wrong).verdict == Verdict.FAILED
+    wrong = claimed(CLAIM | {"published": printed(0.7775), "size": 0.0001}, figures=NO_RUNS)
+    assert judged(tmp_path, wrong).verdict == Verdict.DIFFERS
     largest = {"in_figure": {"column": "c", "where": {"kind": "curve"}, "take": "max"}}
-    than = {"relation": "less_than", "paper_value": None, "tolerance": None, "than": largest}
+    than = {"relation": "below", "published": None, "size": None, "than": largest}
     compared = judged(tmp_path, claimed(CLAIM | than, figures=NO_RUNS))
     assert compared.difference is not None
     assert compared.difference.value == pytest.approx(-0.023)
@@ -70,12 +71,12 @@ def test_a_figure_that_is_missing_or_shows_something_else_does_not_answer(tmp_pa
     ]
     for changes, reason in cases:
         found = judged(tmp_path, claimed(CLAIM, **changes))
-        assert found.verdict == Verdict.NOT_RUN
+        assert found.verdict == Verdict.TO_RUN
         assert reason in found.reason
     study = claimed(CLAIM, figures=NO_RUNS)
     (tmp_path / "curve.csv").unlink()
     (unmade,) = judge_all([study], {}, {"small/curve": tmp_path / "curve.png"})
-    assert unmade.verdict == Verdict.NOT_RUN
+    assert unmade.verdict == Verdict.TO_RUN
     assert "no CSV file" in unmade.reason
 
 
@@ -92,17 +93,17 @@ def beside_reference(folder: Path, fit: float, **changes: Any) -> Judgement:
 
 def test_a_number_of_a_figure_leans_on_the_references_that_the_figure_shows(tmp_path: Path) -> None:
     found = beside_reference(tmp_path, 0.0)
-    assert (found.verdict, found.reason) == (Verdict.NOT_RUN, WORD)
+    assert (found.verdict, found.reason) == (Verdict.CANNOT_TELL, f"chains: {WORD}")
     assert found.own is not None
     assert found.own.value == 0.777, "the number is kept, with that remark"
-    assert beside_reference(tmp_path, 1.0).verdict == Verdict.REPRODUCED, "nobody is compared with the other run"
+    assert beside_reference(tmp_path, 1.0).verdict == Verdict.AGREES, "nobody is compared with the other run"
 
 
 def test_a_claim_says_on_which_runs_of_a_figure_it_leans(tmp_path: Path) -> None:
-    assert beside_reference(tmp_path, 0.0, leans_on=[]).verdict == Verdict.REPRODUCED
-    assert beside_reference(tmp_path, 1.0, leans_on=["one"]).verdict == Verdict.REPRODUCED
+    assert beside_reference(tmp_path, 0.0, leans_on=[]).verdict == Verdict.AGREES
+    assert beside_reference(tmp_path, 1.0, leans_on=["one"]).verdict == Verdict.AGREES
     found = beside_reference(tmp_path, 1.0, leans_on=["two"])
-    assert (found.verdict, found.reason) == (Verdict.NOT_RUN, WORD)
+    assert (found.verdict, found.reason) == (Verdict.CANNOT_TELL, f"chains: {WORD}")
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,14 @@ STUDY: dict[str, Any] = {
     "figures": {"curve": {"runs": ["one"], "labels": {"one": "First"}}},
 }
 CLAIM: dict[str, Any] = {
-    "section": "Table 1",
+    "read_in": "table",
+    "place": "Table 1",
     "statement": "RMSE is small",
     "metric": "rmse",
     "runs": ["one"],
     "relation": "at_most",
     "bound": 0.5,
+    "basis": "half",
 }
 REGISTRY: dict[str, Any] = {
     name: {"task": "regression", "target": "y", "bundled": "diabetes", "rows": 442, "inputs": 10, "licence": "public"}

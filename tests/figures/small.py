@@ -92,9 +92,8 @@ def more(name: str, folder: Path) -> dict[str, Any]:
     if not kinds()[name].claims:
         return {}
     claim = {
-        "section": "table 1", "claim": "a", "relation": "equals", "verdict": "reproduced", "paper_value": 0.5,
-        "tolerance": 0.1, "bound": np.nan, "value": 0.55, "sd": np.nan, "standard_error": 0.02, "difference": np.nan,
-        "difference_sd": np.nan, "difference_standard_error": np.nan, "compares": False,
+        "place": "table 1", "claim": "a", "relation": "equals", "verdict": "agrees", "paper_value": 0.5, "size": 0.1,
+        "d": 0.05, "error": 0.02, "value": 0.55, "difference": np.nan, "compares": False,
     }  # fmt: skip
     pd.DataFrame([claim]).to_parquet(folder / "claims.parquet")
     return {"claims": folder / "claims.parquet"}

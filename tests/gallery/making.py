@@ -13,7 +13,7 @@ from bnn_atlas.claims.verdict import judge
 from bnn_atlas.config.data.splits import SCALED_WITH_TEST_ROWS
 from bnn_atlas.gallery.pictures import LARGEST, WIDTH
 from bnn_atlas.kept.jobs import StudyJobs, jobs
-from tests.claims.making import COMPARISON, RUNS, claimed, row, seeds, table
+from tests.claims.making import COMPARISON, RUNS, claimed, printed, row, seeds, table
 
 STUDY = {
     "name": "small",
@@ -21,9 +21,9 @@ STUDY = {
     "paper": "Nobody, 2000.",
     "differences": ["Other rows.", "Other noise."],
     "findings": [
-        {"statement": "Few errors are made", "source": "Table 1", "claims": ["c0", "c1"], "cost": "10 min"},
-        {"statement": "Errors are gone", "source": "Table 2", "claims": ["c3", "c4"], "cost": "1 day"},
-        {"statement": "None is small", "source": "Table 3", "claims": ["c5"], "cost": "1 s"},
+        {"statement": "Few errors are made", "claims": ["c0", "c1"], "cost": "10 min"},
+        {"statement": "Errors are gone", "claims": ["c3", "c4"], "cost": "1 day"},
+        {"statement": "None is small", "claims": ["c5"], "cost": "1 s"},
     ],
 }
 SUMMARY = [
@@ -46,7 +46,7 @@ On *W*\\ :sub:`1`, in
 Scale ``{{ snakemake.config["scale"] }}``.
 """
 REDUCED = {"mile": ["chains: 1000 -> 10"], "ensemble": ["chains: 1000 -> 10", "method.steps: 50 -> 5"]}
-CAUSE = {"cause": "another rule", "decided_by": "a run", "result": "0.5"}
+CAUSE = {"cause": "another rule", "certainty": "likely", "decided_by": "a run", "result": "0.5"}
 
 
 def benchmark(file: Path, seconds: float) -> None:
@@ -106,16 +106,23 @@ def gallery_inputs(folder: Path) -> dict[str, Any]:
 
 
 def _write_claims(folder: Path) -> None:
-    """Six claims: two reproduced at reduced scale, a missed one, one that was not run, one reproduced, one missed."""
-    change = {"paper_value": -0.25321, "tolerance": 0.01, "relation": "equals", "than": {"runs": ["ensemble"]}}
+    """Six claims: two that agree, one that holds, one that differs, one to run, and one that does not hold."""
+    change = {"published": printed(-0.25321), "size": 0.01, "relation": "equals", "than": {"runs": ["ensemble"]}}
     study = claimed(
         {"figure": "few", "basis": "a quarter"},
-        {"bound": 0, **COMPARISON},
+        COMPARISON,
         {"figure": "absent", "cause": CAUSE, **change},
-        {"runs": ["gone"], "statement": "a | b", "source": "package", "paper": "A program."},
+        {"runs": ["gone"], "statement": "a | b", "paper": "A program."},
         {"runs": ["single"], "statement": "a single run", "cause": CAUSE},
-        {"runs": ["single"], "statement": "c < -1", "relation": "at_most", "bound": 0.1, "source": "beyond"}
-        | {"paper_value": None, "tolerance": None},
+        {
+            "runs": ["single"],
+            "statement": "c < -1",
+            "relation": "at_most",
+            "bound": 0.1,
+            "read_in": "own",
+            "place": None,
+        }
+        | {"published": None, "size": None},
         runs={name: plan | {"reductions": REDUCED.get(plan["entry"], [])} for name, plan in RUNS.items()},
     )
     measured = table(
@@ -124,7 +131,7 @@ def _write_claims(folder: Path) -> None:
         + seeds("ensemble", 0.7, 0.8, 0.9)
         + [row("single", 0.5, standard_error=0.02, note=SCALED_WITH_TEST_ROWS)],
     )
-    write_claims(folder / "claims.parquet", [judge(name, study, measured) for name in study.claims.claims])
+    write_claims(folder / "claims.parquet", [judge(name, study, measured) for name in study.claims.claims], {})
 
 
 def _write_summary(path: Path) -> None:

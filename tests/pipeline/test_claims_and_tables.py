@@ -16,13 +16,13 @@ TABLES = Path("results/demo/tables")
 CLAIMS = Path("config/claims/sampling_perspective.yaml")
 TARGETS = ("claims", "tables", "uci_table")
 ALLOWED = ("--allowed-rules", *TARGETS, "sampling_perspective_uci_table", "summary", "runs_table", "--")
-COMMON = {"section": "Table 1", "runs": ["first"], "paper_value": 0.5, "figure": "fireball"}
+COMMON = {"read_in": "table", "place": "Table 1", "runs": ["first"], "basis": "half", "figure": "fireball"}
 STATED = {
     "paper": "Nobody, 2000",
     "steps": {"evaluate": {"takes": "seconds", "scale": "demo"}},
     "claims": {
-        "error": COMMON | {"statement": "a", "metric": "rmse", "relation": "at_most", "bound": 0.5, "step": "evaluate"},
-        "density": COMMON | {"statement": "b", "metric": "lppd", "relation": "equals", "tolerance": 0.1},
+        "error": COMMON | {"statement": "a", "metric": "rmse", "relation": "at_most", "bound": 0.9, "step": "evaluate"},
+        "density": COMMON | {"statement": "b", "metric": "lppd", "relation": "equals", "value": 0.5, "size": 0.1},
         "chains": COMMON | {"statement": "c", "metric": "rmse", "relation": "at_most", "bound": 0.5, "chains": 100},
     },
 }
@@ -62,7 +62,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_claims_are_judged(workspace: Path) -> None:
     found = pd.read_parquet(workspace / "results/demo/claims.parquet").set_index("claim")
     assert found["verdict"].to_dict() == {
-        "error": "reproduced at reduced scale", "density": "not reproduced", "chains": "not run",
+        "error": "holds", "density": "differs", "chains": "to run",
     }  # fmt: skip
     assert found.loc["error", ["value", "repetitions", "sd"]].tolist() == [0.5, 2, pytest.approx(0.02**0.5)]
     assert found.loc["error", "reductions"].tolist() == ["first: chains: 100 -> 2"]
@@ -117,7 +117,7 @@ def test_the_gallery_is_made_from_what_there_is(workspace: Path) -> None:
         path.name for path in folder.iterdir()
     }
     text = (folder / "README.md").read_text(encoding="utf-8")
-    assert "1 reproduced at reduced scale, 1 not reproduced, 1 not run." in text
+    assert "1 differs, 1 holds, 1 to run." in text
     assert "\nsnakemake --cores 2 keep --config scale=demo 'studies=[sampling_perspective]'\n" in text
     assert "\n\nW*l*[*i*,*j*] is the weight of layer *l* from unit *j* to unit *i*" in text
     assert "[uci_table.tex](uci_table.tex)" in text
@@ -149,7 +149,7 @@ def test_what_has_been_run_so_far_is_judged_and_nothing_is_run(workspace: Path) 
     assert run.returncode == 0, run.stdout
     assert "1 of 1 steps (100%) done" in run.stdout
     page = "results/demo/so_far/sampling_perspective"
-    assert f"  {page}/README.md  (3 not run)" in run.stdout
+    assert f"  {page}/README.md  (3 to run)" in run.stdout
     claims = pd.read_csv(workspace / page / "claims.csv").set_index("claim")
     assert claims.loc["error", "needed"] == "snakemake --cores 2 first --config scale=demo"
     assert planned(workspace, "first") == {
@@ -167,7 +167,7 @@ def test_a_step_ends_with_verdicts_on_the_console(workspace: Path) -> None:
     table = run.stdout.partition("Made in ")[2].splitlines()
     assert [line.split() for line in table[2:4]] == [
         ["claim", "paper", "ours", "verdict"],
-        ["error", "0.5000", "0.5000", "±", "0.1414", "reproduced", "at", "reduced", "scale"],
+        ["error", "at", "most", "0.50", "±", "0.10", "holds"],
     ]
     refused = snakemake(workspace, "evaluate", "--config", "scale=laptop")
     assert refused.returncode != 0

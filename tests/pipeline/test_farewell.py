@@ -19,8 +19,8 @@ CLAIMS = ClaimsConfig.model_validate(
     {"paper": "p", "steps": {"evaluate": {"takes": "a minute", "claims": ["error"]}}, "claims": {"error": CLAIM}}
 )
 CELLS = {
-    "study": "small", "compares": "False", "paper_value": "0.12345", "tolerance": "0.01", "bound": "", "reason": "",
-    "relation": "equals", "value": "0.5", "sd": "0.25", "difference": "", "difference_sd": "", "verdict": "reproduced",
+    "study": "small", "paper_text": "0.12345", "reason": "", "relation": "equals", "here": "0.50 ± 0.25",
+    "verdict": "agrees",
 }  # fmt: skip
 
 
@@ -99,30 +99,22 @@ def test_everything_among_the_targets_ends_as_everything() -> None:
 
 def test_a_step_ends_with_the_verdicts_of_its_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    other = {"claim": "growth", "compares": "True", "difference": "-0.1", "difference_sd": "", "relation": "less_than"}
-    missed = {"verdict": "not reproduced", "reason": "outside by 0.4"}
-    page(Path("results/demo/so_far/small"), {"claim": "error", **missed}, other | {"paper_value": "", "bound": "0.05"})
+    missed = {"verdict": "differs", "reason": "by 0.4"}
+    page(Path("results/demo/so_far/small"), {"claim": "error", **missed}, {"claim": "growth"})
     assert lines(frozenset({"evaluate"})) == [
         "Made in 4 min 3 s:",
         "",
-        "  claim  paper    ours               verdict",
-        "  error  0.12345  0.50000 ± 0.25000  not reproduced: outside by 0.4",
+        "  claim  paper    ours         verdict",
+        "  error  0.12345  0.50 ± 0.25  differs: by 0.4",
         "",
         "  results/demo/so_far/small/README.md",
     ]
-    assert lines(frozenset({"so_far"}))[1] == (
-        "  results/demo/so_far/small/README.md  (1 reproduced, 1 not reproduced)"
-    )
+    assert lines(frozenset({"so_far"}))[1] == "  results/demo/so_far/small/README.md  (1 agrees, 1 differs)"
 
 
-def test_columns_of_verdicts_hold_differences_and_limits() -> None:
-    compared = CELLS | {"compares": "True", "difference": "-0.1", "paper_value": "", "relation": "less_than"}
-    rows = [CELLS | {"claim": "error"}, compared | {"claim": "grows", "bound": "0.05"}, CELLS | {"claim": "left out"}]
-    assert verdict_lines(rows, ["error", "grows"]) == [
-        "claim  paper                   ours               verdict",
-        "error  0.12345                 0.50000 ± 0.25000  reproduced",
-        "grows  difference below −0.05  −0.1000            reproduced",
-    ]
+def test_a_claim_without_a_published_number_shows_its_relation() -> None:
+    rows = [CELLS | {"claim": "grows", "paper_text": "", "relation": "at_least"}, CELLS | {"claim": "left out"}]
+    assert verdict_lines(rows, ["grows"])[1] == "grows  at least  0.50 ± 0.25  agrees"
 
 
 def test_the_name_of_a_run_ends_with_its_scores_and_how_they_are_judged() -> None:

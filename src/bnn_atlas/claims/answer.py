@@ -1,20 +1,33 @@
 """The values that answer one side of a claim: rows of a metric table, or a number in the CSV file of a figure."""
 
 import difflib
+import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.sides import Answer, ClaimError, Problem, Repetition
 from bnn_atlas.config.claims.claim import Claim, FigureValue, Side
+from bnn_atlas.metrics.judgement.measure import ORDERINGS
 from bnn_atlas.metrics.judgement.trust import worst
 from bnn_atlas.records import is_damaged
 
 EXCLUDED_SHARE = 0.05
 """Largest share of excluded chains in a run that answers a claim about all its chains."""
+BY_CHAINS = "lppd_cumulative_chains"
+CURVES = {
+    "lppd": (1.0, "lppd_cumulative_draws"),
+    "nll": (-1.0, "lppd_cumulative_draws"),
+    "accuracy": (1.0, "accuracy_cumulative_draws"),
+    "ece": (1.0, "ece_cumulative_draws"),
+}
+"""Score of the average over all draws -> sign and name of its curve over the number of draws."""
+LEAST_POINTS = 3
+"""Smallest number of points of a curve that is extrapolated."""
 
 
 def answer(measured: Measured, claim: Claim, side: Side, study: ClaimedStudy, least: int = 1) -> Answer:
@@ -22,8 +35,9 @@ def answer(measured: Measured, claim: Claim, side: Side, study: ClaimedStudy, le
 
     A claim about all chains of a run is answered by the chains that were not excluded, provided that at most
     `EXCLUDED_SHARE` were. Of several problems the first counts: a run that this scale does not have; a missing table,
-    metric, or number of chains or draws; too many excluded chains; a run on another data set than the paper's. Scales
-    that are suggested as a remedy have at least `least` chains. Raises ClaimError if several rows match.
+    metric, or number of chains or draws; too many excluded chains; a run on another data set than the paper's whose
+    number it should equal. Scales that are suggested as a remedy have at least `least` chains. Raises ClaimError if
+    several rows match.
     """
     if side.in_figure is not None:
         return figure_answer(measured, side, claim.figure or "", study, study.runs_behind(claim))
@@ -36,7 +50,7 @@ def answer(measured: Measured, claim: Claim, side: Side, study: ClaimedStudy, le
         if not runs:
             problems.append(Problem(f"scale {study.scale} does not run '{name}'", _scales(study, name, least, named)))
         for run in runs:
-            if change := study.runs[run].other_data:
+            if (change := study.runs[run].other_data) and claim.relation == "equals" and claim.published:
                 needed = _scales(study, name, least, named)
                 problems.append(Problem(f"scale {study.scale} runs it on other data ({change})", needed))
             for split in range(study.runs[run].splits):
@@ -96,7 +110,9 @@ def row_of(
             f"{where}: {len(rows)} rows of '{side.metric}' for '{dataset}' fit a claim that means one value"
         )
     row = rows.iloc[0]
-    errors = {name: _number(row[name]) for name in ("standard_error", "monte_carlo_error")}
+    standard_error, monte_carlo = (_number(row[name]) for name in ("standard_error", "monte_carlo_error"))
+    if side.metric == BY_CHAINS:
+        monte_carlo = _error_of_orders(of_run, int(row["chains"]), planned - excluded)
     trust = measured.trusts.get((run, split))
     return Repetition(
         run=run,
@@ -110,9 +126,44 @@ def row_of(
         note=row["note"],
         at=side.at,
         over=row["over"],
+        standard_error=standard_error,
+        monte_carlo_error=monte_carlo,
+        at_infinity=_at_infinity(of_run, row, side) if side.draws is None else None,
         trust=trust.words if trust else "",
-        **errors,
     )
+
+
+def _error_of_orders(of_run: pd.DataFrame, chains: int, all_chains: int) -> float | None:
+    """Monte Carlo error of the LPPD of k chains, a mean over R random orders of N chains.
+
+    The standard deviation s over these orders is that of draws without replacement, so the variance is
+    s^2 (k / (N - k) + 1 / R). For all chains it is the jackknife error of the LPPD.
+    """
+    if chains >= all_chains:
+        rows = of_run.loc[of_run["metric"] == "lppd", "monte_carlo_error"]
+        return _number(rows.iloc[0]) if len(rows) else None
+    rows = of_run.loc[(of_run["metric"] == f"{BY_CHAINS}_order_sd") & (of_run["chains"] == chains), "value"]
+    if rows.empty:
+        return None
+    return float(rows.iloc[0]) * math.sqrt(chains / (all_chains - chains) + 1 / ORDERINGS)
+
+
+def _at_infinity(of_run: pd.DataFrame, row: pd.Series, side: Side) -> float | None:
+    """The value of a score of an average over draws at infinitely many draws.
+
+    Such a score is biased by about c / S with S draws per chain; c is the slope of a line through the kept scores of
+    the first k draws, S / 4 <= k <= S, against 1 / k.
+    """
+    if side.metric not in CURVES:
+        return None
+    sign, curve = CURVES[side.metric]
+    last = int(row["draws"])
+    rows = of_run[(of_run["metric"] == curve) & (of_run["chains"] == row["chains"])]
+    rows = rows[(rows["draws"] >= last / 4) & (rows["draws"] <= last)]
+    if rows["draws"].nunique() < LEAST_POINTS or not np.isfinite(rows["value"]).all():
+        return None
+    slope = np.polyfit(1 / rows["draws"].to_numpy(float), sign * rows["value"].to_numpy(float), 1)[0]
+    return float(row["value"] - slope / last)
 
 
 def _number(value: float) -> float | None:

@@ -5,12 +5,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from bnn_atlas.claims.html import decimals, limit_text, number
-from bnn_atlas.claims.verdict import Verdict
+from bnn_atlas.claims.rules import Verdict
 
 HEADER = ("claim", "paper", "ours", "verdict")
-DIGITS = 4
-"""Decimals of a number, unless the paper gives more."""
 
 Row = Mapping[str, str]
 """A row of the claims.csv of a study's page."""
@@ -41,14 +38,5 @@ def count_line(rows: Collection[Row]) -> str:
 
 
 def _cells(row: Row) -> tuple[str, str, str, str]:
-    given = {name: float(row[name]) if row[name] else None for name in ("paper_value", "tolerance", "bound")}
-    compares = row["compares"] == "True"
-    digits = max(DIGITS, decimals(given["paper_value"]))
-    paper = number(given["paper_value"], digits)
-    if given["paper_value"] is None:
-        paper = limit_text(row["relation"], given["tolerance"], given["bound"], compares)
-    names = ("difference", "difference_sd") if compares else ("value", "sd")
-    value, sd = (float(row[name]) if row[name] else None for name in names)
-    ours = number(value, digits) + ("" if sd is None else f" ± {number(sd, digits)}")
     reason = f": {row['reason']}" if row["reason"] else ""
-    return row["claim"], paper, ours, row["verdict"] + reason
+    return row["claim"], row["paper_text"] or row["relation"].replace("_", " "), row["here"], row["verdict"] + reason

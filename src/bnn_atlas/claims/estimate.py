@@ -1,4 +1,4 @@
-"""The mean of the values that answer a claim, the difference of two means, and their errors."""
+"""The mean of the values that answer a claim, the difference of two means, and of what their errors are made."""
 
 import json
 import math
@@ -11,13 +11,26 @@ from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.sides import Repetition
 from bnn_atlas.metrics.formulas.averages import error_of_mean
-from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions
+from bnn_atlas.metrics.formulas.repetitions import SPLITS, Repetitions, over_repetitions
 
 PAIRED_ROWS = "rows, paired"
+ROWS = ("", "rows")
+"""What the standard error of a row of the table may be over if it is over test rows."""
+
+
+class Part(NamedTuple):
+    """One of the errors that are added in squares."""
+
+    of: str
+    """`rows`, `rows, paired`, `seeds`, `splits`, `chains` or `draws`, over which it falls as 1 / sqrt(n); `finite
+    draws`, a bias that falls as 1 / n; `published` or `reading`, errors of the published number."""
+    error: float
+    number: int = 0
+    """The n of today; 0 for errors of the published number."""
 
 
 class Estimate(NamedTuple):
-    """Mean of a value over `repetitions`, with its spread as far as known."""
+    """Mean of a value over `repetitions`, with its errors as far as known."""
 
     value: float
     repetitions: int
@@ -29,55 +42,133 @@ class Estimate(NamedTuple):
     """`seeds`, `splits`, `rows`, `chains`; `rows, paired` for a difference on the same test rows."""
     monte_carlo_error: float | None = None
     """How much the value would vary with other chains of the same runs."""
+    at_infinity: float | None = None
+    """The value with infinitely many draws; None if that is not known."""
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def error(self) -> float | None:
+        """All parts in squares; None if none is known."""
+        return math.hypot(*(part.error for part in self.parts)) if self.parts else None
 
 
-def estimate(rows: Sequence[Repetition], study: ClaimedStudy, measured: Measured) -> Estimate:
-    """Mean, standard deviation and standard error over repetitions; a single value has its row's own error."""
+def estimate(rows: Sequence[Repetition], study: ClaimedStudy, measured: Measured, same_rows: bool = False) -> Estimate:
+    """Mean, spread and errors of the rows of one side of a claim.
+
+    A single row has its own error over test rows and its Monte Carlo error. Repetitions have the error of their mean,
+    which contains the Monte Carlo error; seeds on the same test rows also have the error over these rows. `same_rows`:
+    errors over test rows do not count.
+    """
     found = [row.monte_carlo_error for row in rows]
     errors = [error for error in found if error is not None]
     monte_carlo = math.hypot(*errors) / len(rows) if len(errors) == len(rows) else None
+    shifts = [row.at_infinity - row.value for row in rows if row.at_infinity is not None]
+    of_rows = [row.standard_error for row in rows if row.standard_error is not None and row.over in ROWS]
     if len(rows) == 1:
         row = rows[0]
-        return Estimate(row.value, 1, None, row.standard_error, row.over, monte_carlo)
-    places = {str(number): row for number, row in enumerate(rows)}
-    found_mean = _mean(np.array([row.value for row in rows]), places, study, measured)
-    return found_mean._replace(monte_carlo_error=monte_carlo)
+        whole = Estimate(row.value, 1, None, row.standard_error, row.over or "rows" * bool(of_rows), monte_carlo)
+        parts = [Part("rows", of_rows[0], measured.test_rows(row.run, row.split))] if of_rows and not same_rows else []
+        if row.standard_error is not None and not of_rows:
+            parts.append(Part(row.over, row.standard_error, row.chains))
+        elif monte_carlo is not None:
+            parts.append(_of_chains(monte_carlo, row))
+    else:
+        places = {str(number): row for number, row in enumerate(rows)}
+        whole = _mean(np.array([row.value for row in rows]), places, study, measured)
+        parts = _repeated(whole, monte_carlo, rows, same_rows)
+        if whole.over != SPLITS and len(of_rows) == len(rows) and not same_rows:
+            parts.append(Part("rows", float(np.mean(of_rows)), measured.test_rows(rows[0].run, rows[0].split)))
+    infinity = None
+    if shifts and math.isfinite(whole.value):
+        shift = sum(shifts) / len(rows)
+        infinity = whole.value + shift
+        parts.append(Part("finite draws", abs(shift), rows[0].draws))
+    return whole._replace(monte_carlo_error=monte_carlo, at_infinity=infinity, parts=tuple(parts))
 
 
 def difference(
-    own: Sequence[Repetition], other: Sequence[Repetition], study: ClaimedStudy, measured: Measured
+    own: Sequence[Repetition],
+    other: Sequence[Repetition],
+    study: ClaimedStudy,
+    measured: Measured,
+    same_rows: bool = False,
 ) -> Estimate:
     """Mean of `own` minus mean of `other`.
 
-    If both sides have the same seeds and splits, the spread is the spread of the differences; otherwise the standard
-    error is sqrt(se_own^2 + se_other^2) of two independent means. A single difference of two means over the same test
-    rows is paired by row, sd(d) / sqrt(n), if the values of single rows are known; otherwise it has no error.
+    If both sides have the same seeds and splits, the spread is that of the differences. Means over the same test rows
+    are paired by row, sd(d) / sqrt(n), if the values of single rows are known; otherwise a single difference has the
+    errors of two independent means, which is too large on the same rows. Monte Carlo errors are independent. What a
+    finite number of draws does to one side, it mostly does to the other: the bias is that of the difference.
     """
+    sides = [estimate(rows, study, measured, same_rows) for rows in (own, other)]
     a, b = _by_repetition(own, study), _by_repetition(other, study)
+    infinity = None
+    if any(side.at_infinity is not None for side in sides):
+        first, second = (side.value if side.at_infinity is None else side.at_infinity for side in sides)
+        infinity = first - second
+    independent = [part for side in sides for part in side.parts if part.of != "finite draws"]
     if a.keys() == b.keys() and len(a) == len(own) and len(b) == len(other):
         gaps = np.array([a[key].value - b[key].value for key in a])
+        error = None if same_rows else _paired_error([(a[key], b[key]) for key in a], measured)
+        paired = [] if error is None else [Part(PAIRED_ROWS, *error)]
         if len(a) == 1:
-            error = _paired_error(own[0], other[0], measured)
-            return Estimate(float(gaps[0]), 1, None, error, PAIRED_ROWS if error is not None else "")
-        return _mean(gaps, a, study, measured)
-    first, second = estimate(own, study, measured), estimate(other, study, measured)
-    error = None
-    if first.sd is not None and second.sd is not None:
-        error = math.hypot(first.standard_error or 0.0, second.standard_error or 0.0)
-    return Estimate(first.value - second.value, min(len(own), len(other)), None, error, first.over if error else "")
+            found = Estimate(float(gaps[0]), 1, None, error[0] if error else None, PAIRED_ROWS if error else "")
+            parts = [part for part in independent if part.of != "rows" or not paired] + paired
+        else:
+            found = _mean(gaps, a, study, measured)
+            errors = [side.monte_carlo_error for side in sides]
+            monte_carlo = None if None in errors else math.hypot(*(one or 0.0 for one in errors))
+            parts = _repeated(found, monte_carlo, own, same_rows) + (paired if found.over != SPLITS else [])
+    else:
+        value = sides[0].value - sides[1].value
+        found = Estimate(value, min(len(own), len(other)), None, None)
+        parts = independent
+        if parts:
+            over = max(parts, key=lambda part: part.error).of
+            found = found._replace(standard_error=math.hypot(*(part.error for part in parts)), over=over)
+    if infinity is not None:
+        parts = [*parts, Part("finite draws", abs(infinity - found.value), own[0].draws)]
+    return found._replace(at_infinity=infinity, parts=_joined(parts))
 
 
-def _paired_error(own: Repetition, other: Repetition, measured: Measured) -> float | None:
-    """Standard error of the difference of two means over the same test rows; None if single rows are unknown.
+def _repeated(found: Estimate, monte_carlo: float | None, rows: Sequence[Repetition], same_rows: bool) -> list[Part]:
+    """The error over repetitions; of the same splits as the paper's, what remains is the Monte Carlo error."""
+    if same_rows and found.over == SPLITS and monte_carlo is not None:
+        return [_of_chains(monte_carlo, rows[0])]
+    if found.standard_error is not None:
+        return [Part(found.over, found.standard_error, found.repetitions)]
+    return [] if monte_carlo is None else [_of_chains(monte_carlo, rows[0])]
+
+
+def _of_chains(error: float, row: Repetition) -> Part:
+    return Part("chains", error, row.chains) if row.chains > 1 else Part("draws", error, row.draws)
+
+
+def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Parts over the same as one, in squares, with the smaller number."""
+    kinds = dict.fromkeys(part.of for part in parts)
+    same = [[part for part in parts if part.of == kind] for kind in kinds]
+    return tuple(Part(s[0].of, math.hypot(*(p.error for p in s)), min(p.number for p in s)) for s in same)
+
+
+def _paired_error(pairs: Sequence[tuple[Repetition, Repetition]], measured: Measured) -> tuple[float, int] | None:
+    """Standard error of the mean difference over the same test rows, and their number; None if rows are unknown.
 
     Rows of other sets (`dataset/set`) are never known.
     """
-    if (own.split, own.dataset) != (other.split, other.dataset) or "/" in own.dataset:
+    differences = []
+    for own, other in pairs:
+        if (own.split, own.dataset) != (other.split, other.dataset) or "/" in own.dataset:
+            return None
+        sides = [measured.row_values(row.run, row.split, row.metric, row.chains) for row in (own, other)]
+        if sides[0] is None or sides[1] is None or sides[0].shape != sides[1].shape:
+            return None
+        differences.append(sides[0] - sides[1])
+    if len({(own.split, values.shape) for (own, _), values in zip(pairs, differences, strict=True)}) > 1:
         return None
-    sides = [measured.row_values(row.run, row.split, row.metric, row.chains) for row in (own, other)]
-    if sides[0] is None or sides[1] is None or sides[0].shape != sides[1].shape:
-        return None
-    return error_of_mean(sides[0] - sides[1])
+    mean = np.mean(differences, axis=0)
+    error = error_of_mean(mean)
+    return None if error is None else (error, len(mean))
 
 
 def _mean(values: np.ndarray, rows: Mapping[str, Repetition], study: ClaimedStudy, measured: Measured) -> Estimate:

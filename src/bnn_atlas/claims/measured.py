@@ -13,7 +13,7 @@ from bnn_atlas.files import load_chosen
 from bnn_atlas.metrics.formulas.averages import density_over_chains
 from bnn_atlas.metrics.formulas.repetitions import overlaps
 from bnn_atlas.metrics.gathering.summary import load
-from bnn_atlas.metrics.judgement.checks import NOISES, Status, metric_rows, noise_check
+from bnn_atlas.metrics.judgement.checks import Status, Values, diverged, divergences, metric_rows, noise_check
 from bnn_atlas.metrics.judgement.measure import ORDERING_SEED, ORDERINGS, correct_rows
 from bnn_atlas.metrics.judgement.referee import MIXED, NOT_MIXED
 from bnn_atlas.metrics.judgement.trust import FIT, Trust, trusts
@@ -61,6 +61,36 @@ class Measured:
         """Run and split -> number of test rows divided by number of training rows."""
         return {} if self.table is None else overlaps(self.table)
 
+    def test_rows(self, run: str, split: int) -> int:
+        """Number of test rows of a run and split; 0 if the table does not have it."""
+        return int(self.metric(run, split, "rows_test") or 0)
+
+    def metric(self, run: str, split: int, name: str) -> float | None:
+        """A metric without a parameter of all chains of a run and split; None if the table does not have it."""
+        rows = self._of_runs.get((run, split))
+        return rows[name].value if rows is not None and name in rows else None
+
+    @cached_property
+    def _of_runs(self) -> dict[tuple[str, int], Values]:
+        """Run and split -> the metrics without a parameter on its own test rows."""
+        if self.table is None:
+            return {}
+        own = self.table[~self.table["dataset"].str.contains("/")].sort_values("chains", kind="stable")
+        groups = (rows for _, rows in own.groupby(["run", "split"], sort=False))
+        return {(str(rows["run"].iloc[0]), int(rows["split"].iloc[0])): metric_rows(rows) for rows in groups}
+
+    @cached_property
+    def diverged(self) -> dict[tuple[str, int], str]:
+        """Run and split of a fit or chains that diverged -> why (`judgement.checks.diverged`)."""
+        return {place: why for place, rows in self._of_runs.items() if (why := diverged(rows))}
+
+    @cached_property
+    def divergent(self) -> dict[tuple[str, int], str]:
+        """Run and split with too many divergent steps, of chains that may not serve as a reference -> the check."""
+        fit = {place: self.metric(*place, FIT) == 1 for place in self._of_runs}
+        found = {place: divergences(rows) for place, rows in self._of_runs.items() if not fit[place]}
+        return {place: check.short for place, check in found.items() if check and check.status is Status.DISTRUST}
+
     @cached_property
     def unmixed_referees(self) -> dict[tuple[str, int], str]:
         """Run and split whose referee did not mix -> the reason that the table gives."""
@@ -78,12 +108,11 @@ class Measured:
         """Run and split of a fit whose noise is one number that has not converged -> its value and its optimum."""
         if self.table is None:
             return {}
-        of_rows = self.table["metric"].isin(NOISES) & ~self.table["dataset"].str.contains("/")
         found = {}
-        for _, rows in self.table[of_rows].groupby(["run", "split"], sort=False):
-            check = noise_check(metric_rows(rows))
+        for place, rows in self._of_runs.items():
+            check = noise_check(rows)
             if check is not None and check.status is Status.DISTRUST:
-                found[str(rows["run"].iloc[0]), int(rows["split"].iloc[0])] = check.short
+                found[place] = check.short
         return found
 
     @cached_property

@@ -5,16 +5,26 @@ from typing import Any, get_args
 
 from pydantic import Field, PositiveInt
 
-from bnn_atlas.config.claims.claim import Claim
+from bnn_atlas.config.claims.claim import Claim, Side
 from bnn_atlas.config.claims.load import ClaimsConfig
 from bnn_atlas.config.language.base import Model
 from bnn_atlas.config.runs.shared import SharedStart, shared_start
-from bnn_atlas.config.runs.studies import Run, Scale, Study, by_name, legend_texts
+from bnn_atlas.config.runs.studies import Problem, Run, Scale, Study, by_name, legend_texts
 
 SIGN = {"lppd": 1.0, "lppd_cumulative_chains": 1.0, "nll": -1.0}
 """Metrics that average the log density of a mixture of chains over rows -> their sign."""
 OF_ROWS = (*SIGN, "accuracy")
 """Metrics that average values known for single test rows, so that differences can be paired."""
+
+
+IDENTITIES = ("same", "reduced", "settings unknown", "another problem")
+"""What the runs behind a claim are to the paper, from near to far."""
+OF_PROBLEM: dict[Problem, str] = {
+    "as_published": "same",
+    "settings_unknown": "settings unknown",
+    "own": "another problem",
+}
+"""`problem` of an unreduced run -> identity."""
 
 
 class RunPlan(Model):
@@ -23,6 +33,7 @@ class RunPlan(Model):
     entry: str
     point: dict[str, Any]
     """Field of the entry's grid -> value of this run."""
+    problem: Problem = "own"
     dataset: str
     splits: PositiveInt
     chains: PositiveInt
@@ -61,6 +72,8 @@ class ClaimedStudy(Model):
     """Runs that are named in claims, as far as this scale has them."""
     figures: dict[str, FigurePlan] = Field(default_factory=dict)
     """Figures of this scale from which claims take numbers."""
+    problems: dict[str, tuple[Problem, ...]] = Field(default_factory=dict)
+    """Run, entry or figure that a claim names -> the problems of its runs at scale `paper`."""
     scales: dict[str, dict[Scale, PositiveInt]]
     """Run or entry -> scales that run it on the paper's data set, from small to large, with their numbers of chains."""
 
@@ -82,6 +95,39 @@ class ClaimedStudy(Model):
                 found |= {run for run in plan.runs if plan.labels.get(run) == label} or {*plan.runs}
         return found
 
+    def reductions_of(self, claim: Claim) -> dict[str, tuple[str, ...]]:
+        """Entry -> what this scale reduces in its runs and touches what a claim uses; only entries with reductions."""
+        found = {}
+        for run in sorted(self.runs_behind(claim), key=list(self.runs).index):
+            plan = self.runs[run]
+            unaffected = {*claim.unaffected_by}
+            if all(side.chains and side.chains <= plan.chains for side in self._sides_of(claim, run)):
+                unaffected.add("chains")
+            kept = [text for text in plan.reductions if not _parts(text.partition(": ")[0]) & unaffected]
+            if kept:
+                found[plan.entry] = tuple(kept)
+        return found
+
+    def identity(self, claim: Claim) -> str:
+        """What the runs behind a claim are to the paper, the farthest one; those of scale `paper` if none runs here.
+
+        A calculation without a run is the same everywhere.
+        """
+        plans = [self.runs[run] for run in self.runs_behind(claim)]
+        named = [name for side in claim.sides.values() for name in (side.runs if side.in_figure is None else ())]
+        problems = [plan.problem for plan in plans] or [
+            problem for name in (*named, claim.figure or "") for problem in self.problems.get(name, ())
+        ]
+        found = [OF_PROBLEM[problem] for problem in problems]
+        found += ["another problem" for plan in plans if plan.other_data]
+        found += ["reduced"] if self.reductions_of(claim) else []
+        return max(found, key=IDENTITIES.index, default="same")
+
+    def _sides_of(self, claim: Claim, run: str) -> list[Side]:
+        """The sides of a claim that a run answers, or all if it only leans on the run."""
+        sides = list(claim.sides.values())
+        return [side for side in sides if {run, self.runs[run].entry} & {*side.runs}] or sides
+
     def command(self, names: Iterable[str], scale: str | None = None) -> str:
         """The command that makes the scores of runs, or figures; at the scale of the study by default."""
         return f"snakemake --cores 2 {' '.join(dict.fromkeys(names))} --config scale={scale or self.scale}"
@@ -89,6 +135,12 @@ class ClaimedStudy(Model):
     def scales_with(self, name: str, chains: int = 1) -> list[str]:
         """Other scales that run a run or entry on the paper's data set and with enough chains."""
         return [s for s, count in self.scales.get(name, {}).items() if count >= chains and s != self.scale]
+
+
+def _parts(field: str) -> set[str]:
+    """Names by which a reduced field is known: `grid.split.seed` is that, `split.seed` and `seed`."""
+    names = field.split(".")
+    return {".".join(names[place:]) for place in range(len(names))}
 
 
 def claimed_study(study: Study, claims: ClaimsConfig, scale: Scale) -> ClaimedStudy:
@@ -106,6 +158,7 @@ def claimed_study(study: Study, claims: ClaimsConfig, scale: Scale) -> ClaimedSt
         run.name: RunPlan(
             entry=run.entry,
             point=run.point,
+            problem=run.config.problem,
             dataset=run.config.dataset,
             splits=run.config.split.count,
             chains=run.config.chains,
@@ -118,8 +171,23 @@ def claimed_study(study: Study, claims: ClaimsConfig, scale: Scale) -> ClaimedSt
         for run in chosen
     }
     scales = _scales(dict.fromkeys([*named, *runs]), study)
+    at_paper = study._replace(runs=study.runs_at["paper"])
+    shown_at_paper = {
+        c.figure: study.config.figures[c.figure].runs for c in claims.claims.values() if c.in_figure and c.figure
+    }
+    problems = {
+        name: tuple(dict.fromkeys(run.config.problem for run in at_paper.runs_of(tuple(names))))
+        for name, names in ({name: (name,) for name in named} | shown_at_paper).items()
+    }
     return ClaimedStudy(
-        name=study.name, title=study.config.title, scale=scale, claims=claims, runs=runs, scales=scales, figures=figures
+        name=study.name,
+        title=study.config.title,
+        scale=scale,
+        claims=claims,
+        runs=runs,
+        problems=problems,
+        scales=scales,
+        figures=figures,
     )
 
 

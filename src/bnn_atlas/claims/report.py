@@ -8,6 +8,7 @@ from bnn_atlas.claims.html import write_page
 from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import judge_all
+from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.provenance import collect
 
 
@@ -33,9 +34,8 @@ def report(
         predictions: `study/run/split<n>` -> predictions of the test rows, for runs that are compared in claims.
     """
     claimed = [ClaimedStudy.model_validate(study) for study in studies]
-    judgements = judge_all(
-        claimed, dict(zip((study.name for study in claimed), tables, strict=True)), figures, predictions
-    )
-    write_claims(table, judgements)
+    of = dict(zip((study.name for study in claimed), tables, strict=True))
+    judgements = judge_all(claimed, of, figures, predictions)
+    write_claims(table, judgements, {name: read_table(file) for name, file in of.items() if Path(file).is_file()})
     settings = {"figure": "claims", "scale": scale, "studies": list(studies)}
     write_page(page, judgements, figures, collect(settings, root="."))

@@ -26,6 +26,8 @@ class Repetition(NamedTuple):
     over: str = ""
     """What the standard error is over."""
     monte_carlo_error: float | None = None
+    at_infinity: float | None = None
+    """The value with infinitely many draws, extrapolated; None if it is not known."""
     trust: str = ""
     """Whether the draws of the run can be trusted (`metrics.judgement.trust`)."""
 

@@ -1,11 +1,13 @@
-"""Judgements as a Parquet table."""
+"""Judgements as a Parquet table: what pages, the console and figures are made from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 
+from bnn_atlas.claims.texts import Numbers, here, published
 from bnn_atlas.claims.verdict import Judgement
 from bnn_atlas.config.claims.claim import Cause
 from bnn_atlas.files import parquet_writer
@@ -26,53 +28,77 @@ ROW = pa.struct(
         ("at", pa.string()),
         ("over", pa.string()),
         ("monte_carlo_error", pa.float64()),
+        ("at_infinity", pa.float64()),
         ("trust", pa.string()),
     ]
 )
-TEXT = ("study", "claim", "paper", "source", "section", "statement", "metric", "relation", "basis", "figure")
+TEXT = (
+    "study", "claim", "paper", "read_in", "place", "statement", "metric", "relation", "basis", "figure", "finding",
+    "step",
+)  # fmt: skip
 NUMBERS = (
-    "paper_value", "tolerance", "bound", "value", "sd", "standard_error", "compared_with", "difference",
-    "difference_sd", "difference_standard_error", "margin", "monte_carlo_error",
+    "paper_value", "paper_error", "size", "d", "error", "value", "sd", "standard_error", "compared_with", "difference",
+    "difference_sd", "difference_standard_error", "monte_carlo_error", "at_infinity",
 )  # fmt: skip
 CAUSE = tuple(Cause.model_fields)
-WORDS = ("scale", "verdict", "reason", "needed", "trust", "over", "difference_over", *CAUSE)
+WORDS = (
+    "scale", "identity", "verdict", "reason", "needed", "paper_text", "here", "trust", "over", "difference_over",
+    "erratum", *CAUSE,
+)  # fmt: skip
 SCHEMA = pa.schema(
     [
         *(pa.field(name, pa.string(), nullable=False) for name in TEXT),
         *(pa.field(name, pa.float64()) for name in NUMBERS),
-        pa.field("compares", pa.bool_(), nullable=False),
+        *(pa.field(name, pa.bool_(), nullable=False) for name in ("compares", "read_off")),
         pa.field("repetitions", pa.int64()),
         *(pa.field(name, pa.string(), nullable=False) for name in WORDS),
         pa.field("reductions", pa.list_(pa.string()), nullable=False),
         pa.field("rows", pa.list_(ROW), nullable=False),
     ]
 )
-"""One row per claim. `compares`: whether it is about the difference of two values. `basis`: where its limit comes from
-(`tolerance` or `bound`, including allowed standard errors). `value`, `sd`, `standard_error` and `repetitions` belong to
-the claim itself, `compared_with` and `difference` to a comparison; all are empty if runs are missing. `reductions` are
-`entry: field: paper value -> value here`. `trust` is the worst trust of the runs. `over` and `difference_over` say what
-the standard errors are over. `cause`, `decided_by` and `result` say why a claim is missed, if that has been decided.
-`rows` are the rows of the metric tables that answered, with the number of `excluded` chains in each."""
+"""One row per claim. `d` is what is held against `size`, which is the bound for `at_least` and `at_most`; `error` is
+the standard error of d, with those of the published number. `here` and `paper_text` are the measured and the published
+number as text. `compares`: whether it is about the difference of two values. `value`, `sd`, `standard_error` and
+`repetitions` belong to the claim itself, `compared_with` and `difference` to a comparison; all are empty if runs are
+missing. `at_infinity` is the value, or the difference, at infinitely many draws. `reductions` are `entry: field: paper
+value -> value here`, of what the claim uses. `trust` is the worst trust of the runs. `over` and `difference_over` say
+what the standard errors are over. `rows` are the rows of the metric tables that answered, with the number of `excluded`
+chains in each."""
 
 
-def write_claims(path: str | Path, judgements: Sequence[Judgement]) -> None:
-    """Write one row per claim, in order; the same judgements give the same bytes."""
-    table = pa.Table.from_pylist([_row(judgement) for judgement in judgements], SCHEMA)
+def write_claims(path: str | Path, judgements: Sequence[Judgement], tables: Mapping[str, pd.DataFrame | None]) -> None:
+    """Write one row per claim, in order; the same judgements give the same bytes.
+
+    Places in texts (`texts.PLACE`) are filled from the judgements and the metric table of each study.
+    """
+    numbers = {
+        study: Numbers({one.name: one for one in judgements if one.study.name == study}, tables.get(study))
+        for study in dict.fromkeys(one.study.name for one in judgements)
+    }
+    rows = [_row(judged, numbers[judged.study.name]) for judged in judgements]
     with parquet_writer(path, SCHEMA) as writer:
-        writer.write_table(table)
+        writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
 
 
-def _row(judged: Judgement) -> dict[str, Any]:
-    claim, own, difference = judged.claim, judged.own, judged.difference
+def _row(judged: Judgement, numbers: Numbers) -> dict[str, Any]:
+    claim, own, difference, measured = judged.claim, judged.own, judged.difference, judged.measured
+    given = claim.published
+    texts = {name: getattr(claim, name) for name in ("statement", "erratum")}
+    texts |= {name: getattr(claim.cause, name) if claim.cause else None for name in CAUSE}
     return {
         "study": judged.study.name,
         "claim": judged.name,
         "paper": judged.paper,
-        **{name: getattr(claim, name) for name in ("source", "section", "statement", "relation")},
+        **{name: getattr(claim, name) or "" for name in ("read_in", "place", "basis", "figure", "finding", "step")},
+        **{name: numbers.filled(text or "", judged) for name, text in texts.items()},
         "metric": claim.measures,
-        **{name: getattr(claim, name) for name in ("paper_value", "tolerance")},
-        "bound": judged.bound,
-        **{name: getattr(claim, name) or "" for name in ("basis", "figure")},
+        "relation": claim.relation,
+        "paper_value": given and given.value,
+        "paper_error": given and given.error,
+        "read_off": given is not None and given.reading is not None,
+        "size": claim.bound if claim.bound is not None else claim.size or 0.0,
+        "d": judged.d,
+        "error": judged.error,
         "compares": claim.than is not None,
         "value": own and own.value,
         "sd": own and own.sd,
@@ -81,17 +107,19 @@ def _row(judged: Judgement) -> dict[str, Any]:
         "difference": difference and difference.value,
         "difference_sd": difference and difference.sd,
         "difference_standard_error": difference and difference.standard_error,
-        "margin": judged.margin,
         "monte_carlo_error": own and own.monte_carlo_error,
+        "at_infinity": measured and measured.at_infinity,
         "trust": judged.trust.words if judged.trust else "",
         "over": own.over if own else "",
         "difference_over": difference.over if difference else "",
         "repetitions": own and own.repetitions,
         "scale": judged.study.scale,
+        "identity": judged.identity,
         "verdict": str(judged.verdict),
         "reason": judged.reason,
         "needed": judged.needed,
-        **{name: getattr(claim.cause, name) if claim.cause else "" for name in CAUSE},
+        "paper_text": published(judged),
+        "here": here(judged) if judged.measured else "",
         "reductions": [f"{entry}: {text}" for entry, texts in judged.reductions.items() for text in texts],
         "rows": [{"side": side, **row._asdict()} for side, rows in judged.rows.items() for row in rows],
     }

@@ -1,45 +1,33 @@
-"""Verdicts on claims, from numbers only.
+"""Verdicts on claims, from numbers only: a difference d, its standard error e, and the size that matters s.
 
-A claim is judged by the mean over its repetitions (seeds and splits). Their spread is shown but does not enter; the
-distance of the mean from the limit is shown as well, so that a reader sees a close call. A value that is not finite
-never passes. A claim is "not run" if something was not measured, or if it leans on a reference that has not converged.
-It is "not tested" if the warm starts alone would give the same verdict, if it leans on a referee that did not mix, or
-if it depends on a fit whose noise parameter did not converge. docs/verdicts.md has the order.
+First comes what was not measured ("to run"), then what was measured by fits and chains that say nothing ("cannot
+tell"), then the rules of `rules.decide`. docs/verdicts.md has them all, each with the test that shows it able to fail.
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from enum import StrEnum
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
 from bnn_atlas.claims.answer import answer, row_of
-from bnn_atlas.claims.estimate import Estimate, difference, estimate
+from bnn_atlas.claims.estimate import Estimate, Part, difference, estimate
 from bnn_atlas.claims.measured import Measured
-from bnn_atlas.claims.plan import ClaimedStudy
+from bnn_atlas.claims.plan import IDENTITIES, ClaimedStudy
+from bnn_atlas.claims.rules import HOLDS, Decision, Verdict, decide
 from bnn_atlas.claims.sides import Answer, Problem, Repetition
-from bnn_atlas.config.claims.claim import COMPARISONS, Claim, Side
-from bnn_atlas.config.metrics import OF_CHAINS, OF_REFEREE, OF_ROWS
+from bnn_atlas.config.claims.claim import Claim, Side
+from bnn_atlas.config.metrics import OF_CHAINS, OF_REFEREE, OF_ROWS, value_range
 from bnn_atlas.metrics.judgement.checks import NOISES
 from bnn_atlas.metrics.judgement.trust import Trust, reference_word, worst
 
 CURVES = {"lppd": "lppd_cumulative_chains"}
 """Metric of all chains -> the same metric by number of chains."""
-
-
-class Verdict(StrEnum):
-    """What the numbers say about a claim."""
-
-    REPRODUCED = "reproduced"
-    REDUCED = "reproduced at reduced scale"
-    FAILED = "not reproduced"
-    NOT_TESTED = "not tested"
-    NOT_RUN = "not run"
-
-
-HOLDS = (Verdict.REPRODUCED, Verdict.REDUCED)
+CEILINGS = ("agreement", "total_variation")
+"""Metrics against a reference, whose chains among themselves have the best value, `<metric>_ceiling`."""
+SAME_SHELL = 0.1
+"""Largest relative change of theta^2 of chains that have stayed at their warm starts."""
 
 
 class Judgement(NamedTuple):
@@ -49,21 +37,24 @@ class Judgement(NamedTuple):
     name: str
     verdict: Verdict
     reason: str
-    """Why it is not reproduced, not tested or not run; else empty."""
+    """Why it is what it is, unless it agrees or holds; else empty."""
     needed: str
-    """What would settle a claim that is not tested or not run; else empty."""
+    """What would settle a claim that cannot be told or is to be run; else empty."""
+    identity: str
+    """What the runs behind it are to the paper (`plan.IDENTITIES`)."""
     own: Estimate | None
     """The claim's value; None if it was not measured."""
     other: Estimate | None
     """The other value of a comparison."""
     difference: Estimate | None
     """Own minus other."""
-    bound: float | None
-    """The claim's bound; None for a claim without one."""
-    margin: float | None
-    """How far inside the limit (positive) or outside (negative); None without finite values."""
+    d: float | None
+    """What is held against the size: the difference from the published number or of the two values; or what is held
+    against the bound. None without finite values."""
+    parts: tuple[Part, ...]
+    """The errors of d, including those of the published number."""
     reductions: dict[str, tuple[str, ...]]
-    """Entry of the study's file -> what this scale reduces; only entries with reductions."""
+    """Entry of the study's file -> what this scale reduces that the claim uses; only entries with reductions."""
     rows: dict[str, tuple[Repetition, ...]]
     """Side (`value`, `compared with`) -> its rows of the table."""
     trust: Trust | None = None
@@ -78,6 +69,16 @@ class Judgement(NamedTuple):
     def paper(self) -> str:
         """Citation of the paper that makes the claim."""
         return self.claim.paper or self.study.claims.paper
+
+    @property
+    def error(self) -> float | None:
+        """Standard error of d; None if none is known."""
+        return _error(self.parts)
+
+    @property
+    def measured(self) -> Estimate | None:
+        """What the claim is about: the difference, or the value."""
+        return self.difference or self.own
 
 
 def judge_all(
@@ -108,15 +109,14 @@ def judge_all(
 def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | None) -> Judgement:
     """Judge one claim of a study by its measurements (or its metric table alone; None if there is none).
 
-    - `not run`: a run, metric, figure or number of chains is missing; a run uses another data set than the paper; both
-      sides of a comparison are the same row; the number needs the full size and a run is reduced; or the claim leans on
-      a reference that has not converged (its numbers are kept).
-    - `not tested`: a value leans on a referee that did not mix, or on a fit whose noise parameter did not converge; a
-      claim that has to hold first does not; the standard errors that it asks for are unknown, or the limit is within
-      them; the claim leans only on its own runs and their Monte Carlo error is larger than the distance from the limit;
-      or the warm starts alone give the same verdict, with values that the claim cannot distinguish from the chains'.
-    - `not reproduced`: the relation does not hold, or a value is not finite.
-    - `reproduced at reduced scale`: it holds and a run is reduced; `reproduced`: it holds and no run is.
+    - to run: a run, metric, figure or number of chains is missing; both sides of a comparison are the same row; or the
+      number needs the full size and a run is reduced.
+    - cannot tell: a fit has diverged, or its noise has not converged; the chains, the reference or the referee on which
+      a value leans have not converged; a claim that has to hold first does not; the warm starts alone do the same; or
+      the errors are too large (`rules.decide`).
+    - cannot show here: it does not hold, and the difference could not have been as large as asked.
+    - erratum: a published number differs, and the claim says why it is wrong.
+    - agrees, differs, holds, "holds, smaller", "does not hold": `rules.decide`.
 
     Excluded chains count as missing only if they are more than `answer.EXCLUDED_SHARE`.
     """
@@ -128,60 +128,151 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     other = answer(measured, claim, claim.other, study, least) if claim.other else None
     rows = {"value": own.rows} | ({"compared with": other.rows} if other else {})
     behind = study.runs_behind(claim)
-    plans = [study.runs[run] for run in study.runs if run in behind]
-    reductions = {plan.entry: plan.reductions for plan in plans if plan.reductions}
+    reductions = study.reductions_of(claim)
     trusts = [one for (run, _), one in measured.trusts.items() if run in behind]
 
-    open_ = Judgement(study, name, Verdict.NOT_RUN, "", "", None, None, None, claim.bound, None, reductions, rows)
+    nothing = Judgement(
+        study, name, Verdict.TO_RUN, "", "", study.identity(claim), None, None, None, None, (), reductions, rows
+    )
     if problem := own.problem or (other and (other.problem or _same_row(own, other, study, least))):
-        return open_._replace(reason=problem.reason, needed=problem.needed)
+        return nothing._replace(reason=problem.reason, needed=problem.needed)
     if claim.full_size and reductions:
         reason = f"the number is one of the paper's settings, and this scale reduces {', '.join(reductions)}"
-        return open_._replace(reason=reason, needed=f"scale paper: {study.command(sorted(behind), 'paper')}")
-    value = compared = estimate(own.rows, study, measured)
-    of_chains = trusts and claim.own.metric not in OF_ROWS
-    judged = open_._replace(own=value, trust=worst(trusts) if of_chains else None)
-    if other:
-        compared = difference(own.rows, other.rows, study, measured)
-        judged = judged._replace(other=estimate(other.rows, study, measured), difference=compared)
+        return nothing._replace(reason=reason, needed=f"scale paper: {study.command(sorted(behind), 'paper')}")
     every = (*own.rows, *(other.rows if other else ()))
-    words = [*(_unconverged(row, study, measured) for row in every), *_unconverged_behind(claim, study, measured)]
+    if why := _diverged(every, behind, measured):
+        unknown = nothing._replace(verdict=Verdict.CANNOT_TELL, trust=worst(trusts) if trusts else None)
+        return unknown._replace(reason=f"the fit diverged: {why}", needed="a fit that does not diverge")
+    judged = nothing._replace(
+        own=estimate(own.rows, study, measured, claim.same_rows),
+        trust=worst(trusts) if trusts and claim.own.metric not in OF_ROWS else None,
+    )
+    if other:
+        judged = judged._replace(
+            other=estimate(other.rows, study, measured, claim.same_rows),
+            difference=difference(own.rows, other.rows, study, measured, claim.same_rows),
+        )
+    found = judged.measured
+    assert found is not None
+    judged = judged._replace(d=found.value - claim.target, parts=(*found.parts, *_of_published(claim)))
+    if unsaid := _says_nothing(claim, every, study, measured):
+        return judged._replace(verdict=Verdict.CANNOT_TELL, reason=unsaid.reason, needed=unsaid.needed)
+    decision = decide(claim.relation, found.value - claim.target, judged.error, claim.size, claim.bound)
+    return _settled(judged, decision, measured)
+
+
+def _settled(judged: Judgement, decision: Decision, measured: Measured) -> Judgement:
+    """The judgement by the rule, unless the warm starts do the same or there was no room for another verdict."""
+    claim, study = judged.claim, judged.study
+    judged = judged._replace(verdict=decision.verdict, reason=decision.reason)
+    if same := _as_from_the_starts(judged, measured):
+        needed = "chains that leave their warm starts, or a claim that can tell them apart"
+        return judged._replace(verdict=Verdict.CANNOT_TELL, reason=same, needed=needed)
+    unsure = decision.verdict is Verdict.SMALLER and judged.error is None
+    if (unsure or decision.verdict in (Verdict.DOES_NOT_HOLD, Verdict.CANNOT_TELL)) and (
+        why := _no_room(claim, judged.rows, study, measured)
+    ):
+        return judged._replace(verdict=Verdict.CANNOT_SHOW, reason=why, needed="another problem")
+    if decision.verdict is Verdict.CANNOT_TELL:
+        return judged._replace(needed=_deciding(judged.parts, decision.wanted))
+    if decision.verdict is Verdict.DIFFERS and claim.erratum:
+        return judged._replace(verdict=Verdict.ERRATUM, reason=claim.erratum)
+    return judged
+
+
+def leading(claims: Sequence[tuple[str, str]]) -> int:
+    """Which claim of a finding decides on it, from the (verdict, identity) of each, the main claim first.
+
+    It is the main claim or, if that is to be run, the one of the nearest identity that was run.
+    """
+    if claims[0][0] != Verdict.TO_RUN:
+        return 0
+    run = [number for number, (verdict, _) in enumerate(claims) if verdict != Verdict.TO_RUN]
+    return min(run, key=lambda number: IDENTITIES.index(claims[number][1]), default=0)
+
+
+def _error(parts: Sequence[Part]) -> float | None:
+    return math.hypot(*(part.error for part in parts)) if parts else None
+
+
+def _of_published(claim: Claim) -> list[Part]:
+    """The errors of the number that the claim should equal."""
+    if claim.relation != "equals" or claim.published is None:
+        return []
+    given = {"published": claim.published.of_mean, "reading": claim.published.reading}
+    return [Part(of, error) for of, error in given.items() if error]
+
+
+def _deciding(parts: Sequence[Part], wanted: float) -> str:
+    """What brings the error of d down to `wanted`: how many of what its parts fall with.
+
+    That is more of what the largest part falls with or, if this alone does not reach it, more of everything that makes
+    up a tenth of the variance.
+    """
+    ours = sorted((part for part in parts if part.number), key=lambda part: -part.error)
+    fixed = sum(part.error**2 for part in parts if not part.number)
+    if not ours or wanted**2 <= fixed:
+        return "a published number with a smaller error" if fixed else "an error of the value"
+    rest = sum(part.error**2 for part in ours[1:])
+    if wanted**2 > fixed + rest:
+        return _more(ours[0], ours[0].error ** 2 / (wanted**2 - fixed - rest))
+    variance = rest + ours[0].error ** 2
+    shares = [part for part in ours if part.error**2 >= variance / 10]
+    return " and ".join(_more(part, variance / (wanted**2 - fixed)) for part in shares)
+
+
+def _more(part: Part, factor: float) -> str:
+    """The number with which the variance of a part is smaller by a factor."""
+    number = part.number * (math.sqrt(factor) if part.of == "finite draws" else factor)
+    rounded = math.ceil(float(f"{number:.2g}"))
+    return f"about {max(rounded, part.number + 1):,} {NAMES[part.of]} (now {part.number:,})"
+
+
+NAMES = {
+    "rows": "test rows",
+    "rows, paired": "test rows",
+    "finite draws": "draws per chain",
+    "draws": "draws per chain",
+    "pairs": "chains",
+    "triples": "chains",
+    "chains": "chains",
+    "seeds": "seeds",
+    "splits": "splits",
+}
+"""What a part of an error is over -> its name for readers."""
+
+
+def _diverged(rows: Sequence[Repetition], behind: Iterable[str], measured: Measured) -> str:
+    """Why the values mean nothing: one is not finite, or a run behind the claim has diverged; empty if neither."""
+    for row in rows:
+        if not math.isfinite(row.value):
+            return f"{row.metric} of run '{row.run}', split {row.split} is {row.value}"
+    runs = {*behind}
+    found = (f"run '{run}', split {split} has {why}" for (run, split), why in measured.diverged.items() if run in runs)
+    return next(found, "")
+
+
+def _says_nothing(claim: Claim, rows: Sequence[Repetition], study: ClaimedStudy, measured: Measured) -> Problem | None:
+    """Why finite values say nothing: what they come from has not converged, or `given` does not hold."""
+    behind = study.runs_behind(claim)
+    words = [*(_unconverged(row, study, measured) for row in rows), *_unconverged_behind(claim, study, measured)]
     if word := next(filter(None, words), ""):
-        return judged._replace(reason=word, needed="a reference whose chains have converged")
-    # A claim that compares both is itself about convergence.
-    about_convergence = {row.metric for row in every} == set(NOISES)
+        return Problem(f"chains: {word}", "chains that have converged")
+    about_chains = {row.metric for row in rows} <= OF_CHAINS
+    divergent = [why for (run, _), why in measured.divergent.items() if run in behind and not about_chains]
+    if why := next(iter(divergent), ""):
+        return Problem(f"chains: {why}", "chains without divergent steps")
+    # A claim that compares both noises is itself about convergence.
+    about_convergence = {row.metric for row in rows} == set(NOISES)
     unsettled = [why for (run, _), why in measured.unsettled_noises.items() if run in behind and not about_convergence]
     if why := next(iter(unsettled), ""):
-        return judged._replace(verdict=Verdict.NOT_TESTED, reason=why, needed="a fit whose noise has converged")
-    of_referee = (measured.unmixed_referees.get((row.run, row.split)) for row in every if row.metric in OF_REFEREE)
+        return Problem(why, "a fit whose noise has converged")
+    of_referee = (measured.unmixed_referees.get((row.run, row.split)) for row in rows if row.metric in OF_REFEREE)
     if why := next(filter(None, of_referee), ""):
-        return judged._replace(verdict=Verdict.NOT_TESTED, reason=why, needed="a referee whose chains have mixed")
-    for row in every:
-        if not math.isfinite(row.value):
-            where = f"{row.metric} of run '{row.run}', split {row.split} is {row.value}"
-            return judged._replace(verdict=Verdict.FAILED, reason=where)
+        return Problem(f"chains: {why}", "a referee whose chains have mixed")
     if claim.given is not None and (first := judge(claim.given, study, measured)).verdict not in HOLDS:
-        reason = f"{claim.given}, which has to hold first, is {first.verdict}"
-        return judged._replace(verdict=Verdict.NOT_TESTED, reason=reason, needed=f"that {claim.given} holds")
-    if claim.errors is not None and compared.standard_error is None:
-        needed = "several splits, or predictions of both runs for the same rows"
-        reason = "the standard error of the difference, which it needs, is not known"
-        return judged._replace(verdict=Verdict.NOT_TESTED, reason=reason, needed=needed)
-    margin, holds = _relation(claim, compared.value)
-    judged = judged._replace(margin=margin)
-    if same := _as_from_the_starts(claim, rows, study, measured, judged, holds):
-        needed = "chains that leave their warm starts, or a claim that can tell them apart"
-        return judged._replace(verdict=Verdict.NOT_TESTED, reason=same, needed=needed)
-    unsure = value.monte_carlo_error if claim.leans_on and {*claim.leans_on} >= {*claim.runs} and not other else None
-    if unsure is not None and abs(margin) < unsure:
-        reason = f"its Monte Carlo error, {unsure:.2g}, is larger than its distance from the limit"
-        return judged._replace(verdict=Verdict.NOT_TESTED, reason=reason, needed="more draws")
-    if claim.errors is not None and abs(margin) < claim.errors * (compared.standard_error or 0.0):
-        reason = f"its limit is less than {claim.errors:g} standard errors ({compared.standard_error:.2g} each) away"
-        return judged._replace(verdict=Verdict.NOT_TESTED, reason=reason, needed="more splits or test rows")
-    if not holds:
-        return judged._replace(verdict=Verdict.FAILED, reason=f"outside by {abs(margin):.3g}")
-    return judged._replace(verdict=Verdict.REDUCED if reductions else Verdict.REPRODUCED)
+        return Problem(f"{claim.given}, which has to hold first: {first.verdict}", f"that {claim.given} holds")
+    return None
 
 
 def _unconverged(row: Repetition, study: ClaimedStudy, measured: Measured) -> str:
@@ -211,21 +302,45 @@ def _unconverged_behind(claim: Claim, study: ClaimedStudy, measured: Measured) -
     return [word for (run, _), word in measured.unfit_references.items() if run in runs]
 
 
-def _as_from_the_starts(
-    claim: Claim,
-    rows: Mapping[str, tuple[Repetition, ...]],
-    study: ClaimedStudy,
-    measured: Measured,
-    judged: Judgement,
-    holds: bool,
-) -> str:
-    """Why a claim about chains says nothing about them: their warm starts give the same verdict and similar values.
+def _no_room(claim: Claim, rows: Mapping[str, tuple[Repetition, ...]], study: ClaimedStudy, measured: Measured) -> str:
+    """Why a difference (`above`, `below`) could not be as large as asked; empty if it could.
 
-    Values are similar if each side changes by at most the tolerance, the bound of `changes_less_than`, or else the
-    margin by which the claim holds. Empty if the claim is not about chains, if the study has no run of the warm starts,
-    and if these differ from the chains.
+    The room is what is left between the compared value and the end of the metric, or the value that the chains of the
+    reference have among themselves; on corrupted rows, the whole harm of the corruption; where both values are near the
+    same end, such as two shares of 0, the distance of the farther one.
     """
-    if claim.in_figure or claim.own.metric in OF_ROWS:
+    if claim.relation not in ("above", "below") or not claim.size or claim.in_figure:
+        return ""
+    own, other = (sum(row.value for row in found) / len(found) for found in rows.values())
+    first = rows["compared with"][0]
+    classes = measured.metric(first.run, first.split, "accuracy") is not None
+    low, high = value_range(first.metric, classes)
+    end = high if claim.relation == "above" else low
+    shifted = "/" in first.dataset
+    named = f"{first.metric}_ceiling" if first.metric in CEILINGS and not shifted else ""
+    ceiling = measured.metric(first.at, first.split, named)
+    rooms = {f"the compared value, {other:.3g}, leaves to {end:g}": abs(end - other)}
+    if ceiling is not None:
+        best = max(other, ceiling) if claim.relation == "above" else min(other, ceiling)
+        rooms[f"the compared value leaves to that of the reference's own chains, {ceiling:.3g}"] = abs(best - other)
+    clean = measured.metric(first.run, first.split, first.metric)
+    if shifted and claim.than is not None and claim.than.dataset is None and clean is not None:
+        rooms["the corruption does in all to the compared run"] = abs(clean - other)
+    for limit in (low, high):
+        rooms[f"the farther of the two values is away from {limit:g}"] = max(abs(own - limit), abs(other - limit))
+    what, room = min(rooms.items(), key=lambda item: item[1])
+    return f"the room is {room:.2g}, smaller than {claim.size:g}: what {what}" if room < claim.size else ""
+
+
+def _as_from_the_starts(judged: Judgement, measured: Measured) -> str:
+    """Why a claim about chains says nothing about them: their warm starts do the same, and the values are similar.
+
+    Values are similar if each side changes by at most the size or, if there is none, by the distance from the limit. A
+    claim that does not hold is excused only if the chains have stayed: theta^2 is that of the starts, too. Empty if the
+    claim is not about chains, if the study has no run of the warm starts, and if these differ from the chains.
+    """
+    claim, study, rows = judged.claim, judged.study, judged.rows
+    if claim.in_figure or claim.own.metric in OF_ROWS or judged.verdict is Verdict.CANNOT_TELL:
         return ""
     sides: dict[str, list[Repetition]] = {}
     for (name, found), side in zip(rows.items(), claim.sides.values(), strict=True):
@@ -238,14 +353,26 @@ def _as_from_the_starts(
     if not all(math.isfinite(one.value) for one in replaced.values()):
         return ""
     values = [one.value for one in replaced.values()]
-    at_starts, holds_there = _relation(claim, values[0] - (values[1] if len(values) > 1 else 0.0))
-    margin = abs(judged.margin or 0.0)
-    resolution = claim.tolerance or (claim.bound if claim.relation == "changes_less_than" else margin if holds else 0.0)
+    d = values[0] - (values[1] if len(values) > 1 else claim.target)
+    holds = judged.verdict in HOLDS
+    at_starts = decide(claim.relation, d, judged.error, claim.size, claim.bound).verdict
+    reached = abs((judged.d or 0.0) - (claim.bound or 0.0))
     moved = [abs(estimate(rows[name], study, measured).value - one.value) for name, one in replaced.items()]
-    if holds_there != holds or max(moved) > (resolution or 0.0):
+    if at_starts != judged.verdict or max(moved) > (claim.size or reached):
         return ""
-    verdict = "meet the claim, too" if holds else f"miss the claim, too, by {abs(at_starts):.3g}"
-    return f"the warm starts alone have {', '.join(f'{value:.4g}' for value in values)} and {verdict}"
+    chained = [row for found in rows.values() for row in found if study.runs[row.run].starts]
+    if not holds and not all(_stayed(row, study, measured) for row in chained):
+        return ""
+    return f"the warm starts alone have {', '.join(f'{value:.4g}' for value in values)}, with which it {at_starts}, too"
+
+
+def _stayed(row: Repetition, study: ClaimedStudy, measured: Measured) -> bool:
+    """Whether theta^2 shows that the chains of a row have stayed at their warm starts."""
+    starts = study.runs[row.run].starts
+    shells = [measured.metric(run, row.split, "prior_shell") for run in (row.run, starts or "")]
+    if shells[0] is None or not shells[1]:
+        return False
+    return abs(shells[0] / shells[1] - 1) <= SAME_SHELL
 
 
 def _start_row(row: Repetition, side: Side, study: ClaimedStudy, measured: Measured) -> Repetition | None:
@@ -261,26 +388,6 @@ def _start_row(row: Repetition, side: Side, study: ClaimedStudy, measured: Measu
         wanted = wanted._replace(metric=CURVES.get(side.metric, side.metric), chains=row.chains)
     found = row_of(measured, wanted, study, starts, row.split)
     return found if isinstance(found, Repetition) else None
-
-
-def _relation(claim: Claim, value: float) -> tuple[float, bool]:
-    """How far the value, or the difference, is inside the claim's limit, and whether the claim holds."""
-    bound = claim.bound or 0.0
-    match claim.relation:
-        case "equals":
-            margin = (claim.tolerance or 0.0) - abs(value - (claim.paper_value or 0.0))
-        case "at_most":
-            margin = bound - value
-        case "at_least":
-            margin = value - bound
-        case "less_than":
-            margin = -value - bound
-        case "greater_than":
-            margin = value - bound
-        case "changes_less_than":
-            margin = bound - abs(value)
-    strict = claim.relation in COMPARISONS
-    return margin, margin > 0 if strict else margin >= 0
 
 
 def _least_chains(claim: Claim) -> int:

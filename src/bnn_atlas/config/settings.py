@@ -179,7 +179,8 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
         runs = runs_at[each] = {}
         folded: dict[str, str] = {}
         for entry in config.taking_part(config.runs, each):
-            for run in expand(path.stem, entry, data["runs"][entry], each, where, lines):
+            written = {"problem": config.problem} | data["runs"][entry]
+            for run in expand(path.stem, entry, written, each, where, lines):
                 check_data(run, datasets, f"{where}: runs.{entry}")
                 check_sizes(run, datasets, f"{where}: runs.{entry}")
                 check_sets(run, datasets, f"{where}: runs.{entry}.evaluate")

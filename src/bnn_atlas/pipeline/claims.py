@@ -63,12 +63,13 @@ def published_of(atlas: Atlas, run: Run) -> list[dict[str, Any]]:
     return [
         {
             "metric": claim.metric,
-            "value": claim.paper_value,
-            "sd": claim.paper_sd,
+            "value": claim.published.value,
+            "sd": claim.published.error,
             "chains": claim.chains,
             "at": claim.at,
         }
         for claim in claims.claims.values()
-        if claim.relation == "equals" and claim.than is None and {run.name, run.entry} & set(claim.runs)
+        if claim.published and claim.relation == "equals" and claim.than is None
+        if {run.name, run.entry} & set(claim.runs)
         if claim.dataset in (None, run.config.dataset)
     ]

@@ -14,12 +14,12 @@ from bnn_atlas.published import COLUMNS
 from tests.config.folders import CLAIM, DATASETS, refused, run_edit, study_file
 
 NUMBERS = """
-table,one,1,rmse,0.1250,0.01,,Table 1
-table,one,4,rmse,0.0750,,,Table 1
+table,one,1,rmse,0.1250,0.01,4,,Table 1
+table,one,4,rmse,0.0750,,,0.002,Table 1
 """
-EQUALS = {key: value for key, value in CLAIM.items() if key != "bound"} | {"relation": "equals", "tolerance": 0.01}
+EQUALS = {key: value for key, value in CLAIM.items() if key != "bound"} | {"relation": "equals", "size": 0.01}
 THAN = {"than": {"dataset": "other"}}
-LESS, GREATER = {"relation": "less_than"}, {"relation": "greater_than"}
+BELOW, ALIKE = {"relation": "below", "bound": None}, {"relation": "alike", "bound": None, "than": {"chains": 3}}
 IN_FIGURE = {"metric": None, "runs": [], "figure": "curve", "in_figure": {"column": "c", "where": {"kind": "zero"}}}
 
 
@@ -49,14 +49,22 @@ def one(folder: Path, study: Study, **changes: Any) -> Claim:
         ({"runs": ["one", "two"]}, ["error.runs: no run 'two' in study 'small'", "it has one"]),
         ({"runs": []}, ["error: metric and runs are needed", "figure and in_figure"]),
         ({"metric": None}, ["error: metric and runs are needed"]),
-        ({"relation": "below"}, ["error.relation = 'below'", "'equals'", "'changes_less_than'"]),
+        ({"relation": "less"}, ["error.relation = 'less'", "'equals'", "'alike'"]),
         ({"relation": "atmost"}, ["error.relation = 'atmost': must be 'equals', ", "did you mean 'at_most'?"]),
         ({"bound": None}, ["error: relation 'at_most' needs bound"]),
         ({"bound": "low"}, ["error.bound = 'low'", "a number is wanted"]),
         ({"bond": 3.0}, ["error: unknown key 'bond'", "did you mean 'bound'?"]),
-        ({"tolerance": 0.1}, ["error: relation 'at_most' takes no tolerance; give bound"]),
-        ({"relation": "equals"}, ["error: relation 'equals' needs paper_value and tolerance"]),
-        ({"relation": "equals", "paper_value": 1.0, "tolerance": 0.0}, ["error.tolerance = 0.0", "greater than 0"]),
+        ({"size": 0.1}, ["error: relation 'at_most' needs bound, and takes no size"]),
+        ({"relation": "equals"}, ["error: relation 'equals' needs published, or else value"]),
+        ({"relation": "equals", "bound": None, "value": 1.0, "size": 0.0}, ["'equals' needs a size above 0"]),
+        ({"value": 1.0}, ["error: relation 'at_most' takes no value"]),
+        ({"basis": None}, ["error: basis: say why this size or bound matters"]),
+        ({"place": None}, ["error: place is where it was read"]),
+        ({"read_in": "own"}, ["error: place is where it was read: it is needed, except for"]),
+        ({"read_in": "memory"}, ["error.read_in = 'memory'", "'text'", "'own'"]),
+        ({"read_in": "own", "place": None, "published": "table/one/1/rmse"}, ["has no published number; give `value`"]),
+        ({"erratum": "a digit"}, ["error: erratum: there is no published number"]),
+        ({"cause": {"cause": "x", "certainty": "likely"}}, ["error.cause: a cause that is likely needs decided_by"]),
         ({"figure": "cruve"}, ["error.figure: no figure 'cruve' in study 'small'", "'curve'?); it has curve"]),
         ({"metric": "rsme"}, ["error.metric = 'rsme': there is no such metric (did you mean 'rmse'?)", "(line"]),
         ({"metric": "zzz"}, ["error.metric = 'zzz': there is no such metric; docs/metrics.md lists all"]),
@@ -65,25 +73,23 @@ def one(folder: Path, study: Study, **changes: Any) -> Claim:
         ({"chains": 10**9}, ["error.chains = 1000000000: must be less than or equal to 100000"]),
         ({"chains": 5}, ["error.chains = 5: run 'one' has 4 chains"]),
         ({"dataset": "diabetis"}, ["error.dataset = 'diabetis': run 'one' has no such set", "; it has diabetes"]),
-        (LESS, ["error: relation 'less_than' needs than"]),
-        (LESS | {"than": {}}, ["error: than is the same value as the claim's own"]),
-        (LESS | {"than": {"runs": ["one", "one"]}}, ["error.than: these are the claim's own runs"]),
-        (LESS | {"than": {"draws": 11}}, ["error.than.draws = 11: run 'one' has 10 draws"]),
-        (LESS | {"than": {"chains": 5}}, ["error.than.chains = 5: run 'one' has 4 chains"]),
-        (LESS | {"than": {"metric": "rmsee"}}, ["error.than.metric = 'rmsee': there is no such metric", "'rmse'?"]),
-        (LESS | {"than": {"runs": ["two"]}}, ["error.than.runs: no run 'two' in study 'small'", "it has one"]),
-        (GREATER | {"than": {"chains": 3}, "bound": -1.0}, ["error: relation 'greater_than' needs a bound of 0"]),
-        ({"relation": "changes_less_than", "than": {"chains": 3}, "bound": None}, ["'changes_less_than' needs bound"]),
-        ({"relation": "changes_less_than", "than": {"chains": 3}, "bound": 0}, ["needs a bound above 0"]),
-        ({"errors": 2}, ["error: errors are those of a difference of metrics", "'at_most', and than"]),
-        (LESS | {"than": {"chains": 3}, "errors": 2}, ["error: errors are those of a difference of metrics"]),
+        (BELOW, ["error: relation 'below' needs than"]),
+        (BELOW | {"than": {}}, ["error: than is the same value as the claim's own"]),
+        (BELOW | {"than": {"runs": ["one", "one"]}}, ["error.than: these are the claim's own runs"]),
+        (BELOW | {"than": {"draws": 11}}, ["error.than.draws = 11: run 'one' has 10 draws"]),
+        (BELOW | {"than": {"chains": 5}}, ["error.than.chains = 5: run 'one' has 4 chains"]),
+        (BELOW | {"than": {"metric": "rmsee"}}, ["error.than.metric = 'rmsee': there is no such metric", "'rmse'?"]),
+        (BELOW | {"than": {"runs": ["two"]}}, ["error.than.runs: no run 'two' in study 'small'", "it has one"]),
+        (BELOW | {"than": {"chains": 3}, "size": -1.0}, ["error.size = -1.0: must be greater than or equal to 0"]),
+        (ALIKE, ["error: relation 'alike' needs a size above 0"]),
+        (ALIKE | {"bound": 1}, ["error: relation 'alike' takes no bound; give size"]),
         ({"given": "error"}, ["error.given: no claim 'error' before this one; these are none"]),
         ({"leans_on": ["two"]}, ["error.leans_on: the claim does not name the run 'two'", "there are one"]),
         (IN_FIGURE | {"leans_on": ["ones"]}, ["error.leans_on: 'curve' does not show the run 'ones'", "mean 'one'?"]),
         (IN_FIGURE | {"figure": None}, ["has to be named"]),
         (IN_FIGURE | {"metric": "rmse"}, ["it takes no metric and no runs"]),
         (IN_FIGURE | THAN, ["both sides of a comparison need in_figure"]),
-        (LESS | {"than": {"in_figure": {"column": "c"}}, "figure": "curve"}, ["both sides of a comparison need"]),
+        (BELOW | {"than": {"in_figure": {"column": "c"}}, "figure": "curve"}, ["both sides of a comparison need"]),
         (IN_FIGURE | {"than": {"in_figure": IN_FIGURE["in_figure"]}}, ["same value as the claim's own"]),
     ],
 )  # fmt: skip
@@ -105,7 +111,7 @@ def test_mistakes_in_claims(tmp_path: Path, study: Study, changes: dict[str, Any
         ({"runs": ["two"]}, "claims.error_1.runs: no run 'two' in study 'small'"),
         ({"published": "table/one/2/rmse"}, "claims.error_{n}.published: no number 'table/one/2/rmse' in config/publ"),
         ({"published": 3}, "claims.error_{n}.published = 3: give the key of a published number, as text"),
-        ({"published": "table/one/1/rmse", "paper_value": 1}, "claims.error_{n}.paper_value: the claim takes"),
+        (EQUALS | {"bound": None, "published": "table/one/1/rmse"}, "claims.error_1.published: only runs of the paper"),
     ],
 )  # fmt: skip
 def test_mistakes_in_families(tmp_path: Path, study: Study, changes: dict[str, Any], expected: str) -> None:
@@ -142,7 +148,8 @@ def test_braces_of_other_claims_are_text(tmp_path: Path, study: Study) -> None:
     assert one(tmp_path, study, statement="{x}").statement == "{x}"
 
 
-def test_a_published_number_a_difference_and_those_of_a_family(tmp_path: Path, study: Study) -> None:
+def test_a_published_number_a_difference_and_those_of_a_family(tmp_path: Path) -> None:
+    study = load_study(study_file(tmp_path, run_edit(problem="as_published")), "paper", DATASETS)
     entries = {
         "one": EQUALS | {"published": "table/one/1/rmse", "statement": "{value} (sd {error})"},
         "two": EQUALS
@@ -150,12 +157,17 @@ def test_a_published_number_a_difference_and_those_of_a_family(tmp_path: Path, s
         "rmse_{chains}": EQUALS | {"for": [{"chains": 1}, {"chains": 4}], "published": "table/one/{chains}/rmse"},
     }
     first, second, *family = load(tmp_path, study, entries).claims.values()
-    assert (first.paper_value, first.paper_sd, first.statement) == (0.125, 0.01, "0.1250 (sd 0.01)")
-    assert (second.paper_value, second.paper_sd, second.statement) == (-0.05, None, "-0.0500")
-    assert [claim.paper_value for claim in family] == [0.125, 0.075]
+    printed = [claim.published for claim in (first, second, *family)]
+    assert [one and (one.value, one.of_mean, one.reading, one.text) for one in printed] == [
+        (0.125, 0.005, None, "0.1250 ± 0.01"),
+        (-0.05, 0.005, 0.002, "~−0.0500 ± 0.0100"),
+        (0.125, 0.005, None, "0.1250 ± 0.01"),
+        (0.075, None, 0.002, "~0.0750"),
+    ]
+    assert (first.statement, second.statement) == ("0.1250 (sd 0.01)", "-0.0500")
 
 
-FINDING = {"statement": "Errors are small", "source": "Table 1", "cost": "1 h"}
+FINDING = {"statement": "Errors are small", "cost": "1 h"}
 BOTH = {name: CLAIM | {"finding": "small"} for name in ("error", "other")}
 
 
@@ -164,12 +176,12 @@ BOTH = {name: CLAIM | {"finding": "small"} for name in ("error", "other")}
     [
         (
             BOTH | {"error": CLAIM | {"finding": "smal"}}, {},
-            ["claims.error.finding: no finding 'smal' in this file (did you mean 'small'?)", "(line 11)"],
+            ["claims.error.finding: no finding 'smal' in this file (did you mean 'small'?)", "(line 13)"],
         ),
-        ({"error": CLAIM}, {}, ["findings.small: no claim stands behind it; write `finding: small` in one (line 12)"]),
+        ({"error": CLAIM}, {}, ["findings.small: no claim stands behind it; write `finding: small` in one (line 14)"]),
         (BOTH, {"main": "errors"}, ["findings.small.main: 'errors' is none of its claims (did you mean 'error'?)"]),
         (BOTH, {"cost": "5 min"}, ["findings.small.cost = '5 min': must be '1 s', '10 min', '1 h' or '1 day'"]),
-        (BOTH, {"cause": "x"}, ["findings.small: unknown key 'cause'; allowed keys: statement, source, "]),
+        (BOTH, {"cause": "x"}, ["findings.small: unknown key 'cause'; allowed keys: statement, main, "]),
     ],
 )  # fmt: skip
 def test_mistakes_in_findings(
@@ -220,36 +232,26 @@ def test_claims_may_name_runs_that_a_smaller_scale_leaves_out(tmp_path: Path, ov
 def test_a_grid_is_not_compared_with_its_own_runs(tmp_path: Path, others: list[str]) -> None:
     study = load_study(study_file(tmp_path, run_edit(grid={"seed": [1, 2]})), "paper", DATASETS)
     with refused("claims.error.than: these are the claim's own runs"):
-        one(tmp_path, study, **LESS, than={"runs": others})
+        one(tmp_path, study, **BELOW, than={"runs": others})
 
 
 def equal(**changes: Any) -> Claim:
-    return Claim.model_validate(EQUALS | {"paper_value": 1.0, "tolerance": 0.1} | changes)
-
-
-def signed(value: float | None, relation: str, bound: float | None, **changes: Any) -> Claim:
-    return equal(paper_value=value, tolerance=None, relation=relation, bound=bound, **changes)
+    number = {"published": {"value": 1.0, "text": "1.0"}}
+    return Claim.model_validate(EQUALS | number | {"size": 0.1} | changes)
 
 
 @pytest.mark.parametrize(
-    ("claim", "why"),
+    ("value", "size", "changes", "why"),
     [
-        (equal(tolerance=0.5), "half of the published value (1) or more"),
-        (equal(tolerance=0.49), ""),
-        (equal(paper_value=0.0), ""),
-        (equal(paper_value=0.0163, tolerance=0.014, **THAN), "published difference (0.0163)"),
-        (equal(paper_value=-0.0163, tolerance=0.0079, **THAN), ""),
-        (signed(-0.2, "less_than", None, **THAN), "the sign of a difference"),
-        (signed(-0.2, "less_than", 0.1, **THAN), ""),
-        (signed(None, "greater_than", None, **THAN), ""),
-        (signed(0.2, "at_least", -0.1, **THAN), "the sign of a difference"),
-        (signed(0.2, "at_least", 0.1, **THAN), ""),
-        (signed(-0.2, "at_most", -0.1, **THAN), ""),
-        (signed(0.2, "at_least", 0.05), ""),
+        (1.0, 0.5, {}, "half of the published value (1) or more"),
+        (1.0, 0.49, {}, ""),
+        (0.0, 0.1, {}, ""),
+        (0.0163, 0.014, THAN, "published difference (0.0163)"),
+        (-0.0163, 0.0079, THAN, ""),
     ],
 )
-def test_limits_that_cannot_fail(claim: Claim, why: str) -> None:
-    found = cannot_fail(claim)
+def test_sizes_that_cannot_fail(value: float, size: float, changes: dict[str, Any], why: str) -> None:
+    found = cannot_fail(equal(published={"value": value, "text": "x"}, size=size, **changes))
     assert why in found if why else found == ""
 
 
@@ -267,37 +269,31 @@ ACCURACY, FIGURE = {"metric": "accuracy"}, {"figure": "curve", "metric": None, "
         (AT_MOST | {"bound": -1}, "rmse lies between 0 and inf, so it cannot hold"),
         (AT_MOST | {"bound": 0}, ""),
         (AT_MOST | {"metric": "brier", "bound": 2}, "cannot fail"),
-        (EQUALS | ACCURACY | {"paper_value": 1.2, "tolerance": 0.1}, "cannot hold"),
+        (EQUALS | ACCURACY | {"value": 1.2, "size": 0.1}, "cannot hold"),
         (AT_LEAST | ACCURACY | THAN | {"bound": -1}, "the difference of two values of accuracy lies between -1 and 1"),
-        (GREATER | ACCURACY | THAN | {"bound": 1}, "cannot hold"),
-        (LESS | ACCURACY | THAN | {"bound": 0.5}, ""),
-        ({"relation": "changes_less_than", "bound": 1} | ACCURACY | THAN, "cannot fail"),
-        (LESS | {"than": {"metric": "accuracy"}, "bound": 1}, "cannot hold"),
-        (AT_LEAST | ACCURACY | THAN | {"bound": 2, "errors": 2}, "cannot hold"),
-        (AT_MOST | ACCURACY | THAN | {"bound": -2, "errors": 2}, "cannot hold"),
-        (AT_LEAST | ACCURACY | THAN | {"bound": -1, "errors": 2}, "cannot fail"),
-        (AT_LEAST | ACCURACY | THAN | {"bound": 0, "errors": 2}, ""),
+        ({"relation": "above"} | ACCURACY | THAN | {"size": 1}, "cannot hold"),
+        ({"relation": "below"} | ACCURACY | THAN | {"size": 0.5}, ""),
+        ({"relation": "alike", "size": 1} | ACCURACY | THAN, "cannot fail"),
+        ({"relation": "below", "than": {"metric": "accuracy"}, "size": 1}, "cannot hold"),
         (AT_LEAST | {"metric": "crps", "bound": 0}, "cannot fail"),
         (AT_LEAST | {"metric": "interval_score", "bound": -1}, "cannot fail"),
         (AT_LEAST | {"metric": "sce_uppal", "bound": 1.1}, "cannot hold"),
         (AT_LEAST | {"metric": "barrier_error_max", "bound": -1}, "cannot fail"),
         (AT_LEAST | {"metric": "pair_transpositions_change_max", "bound": 0}, "cannot fail"),
-        (EQUALS | ACCURACY | {"paper_value": 0, "tolerance": 1}, "cannot fail"),
-        (EQUALS | ACCURACY | THAN | {"paper_value": 0, "tolerance": 1}, "cannot fail"),
+        (EQUALS | ACCURACY | {"value": 0, "size": 1}, "cannot fail"),
+        (EQUALS | ACCURACY | THAN | {"value": 0, "size": 1}, "cannot fail"),
         (AT_LEAST | {"metric": "lppd", "bound": 0}, ""),
         (FIGURE | AT_LEAST | {"in_figure": {"column": "c", "take": "share_given"}, "bound": 1.5}, "cannot hold"),
         (FIGURE | AT_LEAST | {"in_figure": {"column": "c"}, "bound": 1.5}, ""),
-        (EQUALS | {"paper_value": 0, "tolerance": 1e9}, "natural scale of rmse (1)"),
-        (EQUALS | {"paper_value": 0, "tolerance": 0.5, "basis": "as it is"}, "natural scale of rmse (1)"),
-        (EQUALS | THAN | {"metric": "lppd", "paper_value": 0, "tolerance": 20}, "natural scale of lppd (1)"),
-        (EQUALS | ACCURACY | THAN | {"paper_value": 0, "tolerance": 0.5}, "natural scale of accuracy (1)"),
-        (CHANGES | THAN | {"bound": 50}, "natural scale of rmse (1)"),
+        (EQUALS | {"value": 0, "size": 0.5}, "natural scale of rmse (1)"),
+        (EQUALS | THAN | {"metric": "lppd", "value": 0, "size": 20}, "natural scale of lppd (1)"),
+        (EQUALS | ACCURACY | THAN | {"value": 0, "size": 0.5}, "natural scale of accuracy (1)"),
+        ({"relation": "alike", "size": 50} | THAN, "natural scale of rmse (1)"),
         (AT_LEAST | THAN | {"metric": "lppd", "bound": -50}, "natural scale of lppd (1)"),
-        (AT_MOST | THAN | {"bound": 50, "errors": 2}, "natural scale of rmse (1)"),
+        (AT_MOST | THAN | {"bound": 50}, "natural scale of rmse (1)"),
         (AT_MOST | THAN | {"bound": -50}, ""),
-        (EQUALS | {"metric": "rmse_original_units", "paper_value": 0, "tolerance": 5}, "no natural scale"),
-        (EQUALS | {"metric": "rmse_original_units", "paper_value": 0, "tolerance": 5, "basis": "its spread"}, ""),
-        (EQUALS | FIGURE | {"in_figure": {"column": "c"}, "paper_value": 0, "tolerance": 5}, "no natural scale"),
+        (EQUALS | {"metric": "rmse_original_units", "value": 0, "size": 5}, ""),
+        (EQUALS | FIGURE | {"in_figure": {"column": "c"}, "value": 0, "size": 5}, ""),
     ],
 )
 def test_limits_outside_of_what_the_numbers_can_be(changes: dict[str, Any], why: str) -> None:
@@ -311,16 +307,16 @@ def test_densities_of_classes_are_below_one() -> None:
     assert "lppd lies between -inf and 0, so it cannot fail" in cannot_fail(claim, classes=True)
 
 
-@pytest.mark.parametrize("key", ["statement", "section", "basis"])
+@pytest.mark.parametrize("key", ["statement", "place", "basis"])
 def test_texts_for_readers_are_not_empty(key: str, tmp_path: Path, study: Study) -> None:
     with refused(f"claims.error.{key} = ' ': some words are wanted"):
         one(tmp_path, study, **{key: " "})
 
 
 def test_a_file_with_such_a_claim_is_refused_with_all_of_them(tmp_path: Path, study: Study) -> None:
-    wide = EQUALS | {"paper_value": 1.0, "tolerance": 2.0}
-    with refused("claims.a: tolerance 2 is half", "claims.c: tolerance 2 is half") as error:
-        load(tmp_path, study, {"a": wide, "b": wide | {"tolerance": 0.1}, "c": wide})
+    wide = EQUALS | ACCURACY | {"metric": "coverage", "at": 0.9, "value": 0.9, "size": 2.0}
+    with refused("claims.a: coverage lies", "claims.c: coverage lies") as error:
+        load(tmp_path, study, {"a": wide, "b": wide | {"size": 0.1}, "c": wide})
     assert "claims.b" not in str(error.value)
 
 

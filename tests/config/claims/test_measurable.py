@@ -73,7 +73,7 @@ def test_its_methods_are_those_that_are_measured() -> None:
 
 
 def test_the_other_side_is_checked_too(tmp_path: Path) -> None:
-    changes = {"relation": "less_than", "than": {"metric": "brier"}}
+    changes = {"relation": "below", "bound": None, "than": {"metric": "brier"}}
     with refused("claims.error.than.metric = 'brier': it is measured only for a classification"):
         read(tmp_path, "regression", [], changes)
 

@@ -11,7 +11,7 @@ from bnn_atlas.config.runs.studies import Study
 from bnn_atlas.config.settings import load_study
 from tests.config.folders import CLAIM, DATASETS, refused, study_file
 
-NUMBER = {key: CLAIM[key] for key in ("section", "statement", "relation", "bound")}
+NUMBER = {key: CLAIM[key] for key in ("read_in", "place", "statement", "relation", "bound", "basis")}
 CLAIMS = {
     "first": CLAIM,
     "second": CLAIM | {"chains": 2},

@@ -135,7 +135,7 @@ TABLES = {
     "lines": (lambda path: write_frame(path, lines(), LINE_SCHEMA), lambda path: read_frame(path, LINE_SCHEMA)),
     "read by names": (lambda path: write_frame(path, lines(), LINE_SCHEMA), read_parquet),
     "subset": (subset, lambda path: read_named(path).values),
-    "claims": (lambda path: write_claims(path, []), read_parquet),
+    "claims": (lambda path: write_claims(path, [], {}), read_parquet),
 }
 
 

@@ -20,7 +20,7 @@ from bnn_atlas.pipeline.steps.study_page import study_page
 from bnn_atlas.records import record_of
 from tests.claims.making import CLAIM, planned, row
 
-CHANGE = {"metric": "lppd", "relation": "changes_less_than", "bound": 0.5, "paper_value": None, "tolerance": None}
+CHANGE = {"metric": "lppd", "relation": "alike", "size": 5.0, "published": None}
 IN_FIGURE = {"figure": "curve", "in_figure": {"column": "c"}, "metric": None, "runs": []}
 CLAIMS = {
     "error": CLAIM | {"runs": ["one"]},
@@ -152,29 +152,31 @@ def results(tmp_path: Path) -> Results:
 
 def test_without_results_there_is_a_page_with_commands(results: Results) -> None:
     claims = results.page()
-    assert {one["verdict"] for one in claims.values()} == {"not run"}
+    assert {one["verdict"] for one in claims.values()} == {"to run"}
     assert claims["compared"]["needed"] == "snakemake --cores 2 one two --config scale=laptop"
     assert claims["number"]["needed"] == "snakemake --cores 2 curve --config scale=laptop"
-    assert "3 not run." in (results.kept / "README.md").read_text()
+    assert "3 to run." in (results.kept / "README.md").read_text()
 
 
 def test_a_campaign_in_three_sittings(results: Results) -> None:
     """Each sitting begins without the results of the one before; the page has all of them."""
     results.make("one", 0.5)
-    assert results.verdicts() == {"error": "reproduced", "compared": "not run", "number": "not run"}
+    assert results.verdicts() == {"error": "agrees", "compared": "to run", "number": "to run"}
     shutil.rmtree(results.folder)
     results.draw(0.6)
-    assert results.verdicts() == {"error": "reproduced", "compared": "not run", "number": "reproduced"}
+    assert results.verdicts() == {"error": "agrees", "compared": "to run", "number": "agrees"}
     shutil.rmtree(results.folder)
     results.make("two", 0.75)
     claims = results.page()
-    assert {one["verdict"] for one in claims.values()} == {"reproduced"}
+    assert {name: one["verdict"] for name, one in claims.items()} == {
+        "error": "agrees", "compared": "holds", "number": "agrees"
+    }  # fmt: skip
     assert claims["number"]["value"] == "0.6"
     assert claims["compared"]["difference"] == "0.25"
 
     page, jobs = (results.kept / "README.md").read_text(), pd.read_csv(results.kept / "kept/jobs.csv")
     assert "![curve](curve.png)" in page
-    assert "3 reproduced." in page
+    assert "2 agrees, 1 holds." in page
     assert jobs["seconds"].tolist() == [50.0, 75.0]
     assert not [path for path in results.kept.parent.iterdir() if path.name.startswith(".")], "nothing is left behind"
 
@@ -251,9 +253,9 @@ def test_a_page_made_again_of_what_is_kept_is_the_same(results: Results) -> None
 
 def test_fresh_results_replace_kept_ones(results: Results) -> None:
     results.make("one", 0.9)
-    assert results.verdicts()["error"] == "not reproduced"
+    assert results.verdicts()["error"] == "differs"
     results.make("one", 0.5)
-    assert results.verdicts()["error"] == "reproduced"
+    assert results.verdicts()["error"] == "agrees"
 
 
 def test_kept_results_of_other_settings_are_left_out(results: Results, caplog: pytest.LogCaptureFixture) -> None:
@@ -262,7 +264,7 @@ def test_kept_results_of_other_settings_are_left_out(results: Results, caplog: p
     results.page()
     shutil.rmtree(results.folder)
     results.plan["runs"]["one"]["settings"] = results.plan["figures"]["curve"]["settings"] = "changed"  # type: ignore[index]
-    assert set(results.verdicts().values()) == {"not run"}
+    assert set(results.verdicts().values()) == {"to run"}
     assert "have changed are left out: one, figure curve" in caplog.text
     assert pd.read_csv(results.kept / "kept/jobs.csv").empty
     assert not (results.kept / "curve.png").exists()
@@ -276,12 +278,12 @@ def test_results_that_are_there_with_other_settings_are_left_out(
         fields = {"params": [repr(SETTINGS)], "input": ["data"], "endtime": 1.0}
         results.record(results.trace("one"), **(fields | change))
         caplog.clear()
-        assert results.verdicts()["error"] == "not run", change
+        assert results.verdicts()["error"] == "to run", change
         assert "small: results of other settings than today's are left out: one" in caplog.text
     results.make("one", 0.5)
     results.draw(0.6)
     results.record(results.plan["figures"]["curve"]["files"][0], params=["{'curve: bins': '20'}"])  # type: ignore[index]
-    assert results.verdicts() == {"error": "reproduced", "compared": "not run", "number": "not run"}
+    assert results.verdicts() == {"error": "agrees", "compared": "to run", "number": "to run"}
 
 
 def test_the_draws_of_a_run_are_named_by_their_digest(results: Results) -> None:
@@ -300,7 +302,7 @@ def test_results_of_earlier_code_count_and_are_named(results: Results, caplog: p
     assert not caplog.text
     shutil.rmtree(results.folder)
     results.plan["runs"]["one"]["code"] = "later"  # type: ignore[index]
-    assert results.verdicts()["error"] == "reproduced"
+    assert results.verdicts()["error"] == "agrees"
     assert "small: results of earlier code, still used: one (kept/runs.csv)" in caplog.text
     assert pd.read_csv(results.kept / "kept/runs.csv")["code"].tolist() == ["now"]
 
@@ -312,4 +314,4 @@ def test_results_of_another_scale_are_not_replaced(results: Results, tmp_path: P
     with pytest.raises(TableError, match="keeps results of scale laptop, but these are of scale paper"):
         results.page()
     assert results.page(tmp_path / "elsewhere").keys() == CLAIMS.keys()
-    assert read_rows(results.kept / "claims.csv")[0]["verdict"] == "reproduced"
+    assert read_rows(results.kept / "claims.csv")[0]["verdict"] == "agrees"

@@ -5,16 +5,16 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from bnn_atlas.config.language.base import Chains, Count, Model, Number, Positive, Text, did_you_mean
+from bnn_atlas.config.language.base import Chains, Count, Model, NonNegative, Number, Text, did_you_mean
 from bnn_atlas.config.metrics import METRICS, natural_scale, value_range
 
-Source = Literal["paper", "package", "beyond"]
-Relation = Literal["equals", "at_most", "at_least", "less_than", "greater_than", "changes_less_than"]
-COMPARISONS = ("less_than", "greater_than", "changes_less_than")
+ReadIn = Literal["text", "table", "figure", "file", "notebook", "follow_up", "own"]
+Relation = Literal["equals", "above", "below", "alike", "at_least", "at_most"]
+COMPARISONS = ("above", "below", "alike")
 """Relations to another measured value; all others may also have one."""
 LIMITS = ("at_most", "at_least")
 HALF = 0.5
-"""Share of a published number that a limit has to stay below."""
+"""Share of a published number that a size has to stay below."""
 
 
 def _known_metric(name: str) -> str:
@@ -49,14 +49,36 @@ class FigureValue(Model):
 
 
 class Cause(Model):
-    """Why a claim is not reproduced."""
+    """Why a claim does not hold, or differs from the published number."""
 
     cause: Text
     """What the difference comes from, in a few words."""
-    decided_by: Text
-    """The run, the calculation or the source that decided it."""
-    result: Text
+    certainty: Literal["proved", "likely", "unknown"]
+    """How sure that is; `proved` and `likely` need `decided_by`."""
+    decided_by: Text | None = None
+    """What decided it: something that a target of this repository makes."""
+    result: Text | None = None
     """What that showed."""
+
+    @model_validator(mode="after")
+    def _decided(self) -> Self:
+        if self.certainty != "unknown" and self.decided_by is None:
+            raise ValueError(f"a cause that is {self.certainty} needs decided_by: what decided it")
+        return self
+
+
+class Published(Model):
+    """A published number, or the difference of two."""
+
+    value: Number
+    error: NonNegative | None = None
+    """The printed error; for a difference, of both in squares."""
+    of_mean: NonNegative | None = None
+    """Standard error: each printed error divided by sqrt(repetitions), or as it is where these are not known."""
+    reading: NonNegative | None = None
+    """Error of reading it off a picture; null for printed digits."""
+    text: str
+    """With the published digits, as printed everywhere: `~` before what was read off, the error after `±`."""
 
 
 class Side(NamedTuple):
@@ -96,13 +118,13 @@ class Claim(Model):
 
     paper: Text | None = None
     """Citation, if it is not the one of the file."""
-    source: Source = "paper"
-    """Who states it: `paper`, the study's paper and the files published with it; `package`, the benchmark of its
-    authors' software; `beyond`, other papers, or this project."""
-    section: Text
-    """Where the paper says it, for readers."""
+    read_in: ReadIn
+    """Where it was read. `file`: files that were published with the paper; `own`: nowhere, it is a question of this
+    project."""
+    place: Text | None = None
+    """The section, table, figure or file; not for an own question."""
     statement: Text
-    """What the paper says, in a sentence."""
+    """What is stated, in a sentence."""
     metric: MetricName | None = None
     """Metric in the tables, such as `rmse`; null if the number comes from a figure."""
     at: At = ""
@@ -118,27 +140,29 @@ class Claim(Model):
     """Take the row for this number of chains; null takes all. For all chains of the run, it is the row for those that
     were not excluded."""
     relation: Relation
-    """`equals`: |value - paper_value| <= tolerance; `at_most`, `at_least`: the value compared with `bound`. With
-    `than`, these three apply to the difference value - value of `than`: `at_least` with bound -0.1 means "not lower by
-    more than 0.1". `less_than`, `greater_than`: the value is below or above the value of `than` by more than `bound` (0
-    if left out); `changes_less_than`: |value - value of `than`| < bound."""
+    """`equals`: the value, or with `than` the difference value - value of `than`, is the published number (or `value`).
+    `above`, `below`: the value is above or below that of `than`. `alike`: the two are the same. `at_least`, `at_most`:
+    the value, or with `than` the difference, is on that side of `bound`; `at_least` with `than` and bound -0.1 means
+    "not lower by more than 0.1"."""
     than: Other | None = None
-    """What `less_than`, `greater_than` and `changes_less_than` compare with; with it, `equals`, `at_most` and
-    `at_least` apply to a difference."""
-    paper_value: Number | None = None
-    """The paper's number or, for a comparison, the difference between its two numbers; null if the paper gives none."""
-    paper_sd: Positive | None = None
-    """Standard deviation that the paper gives with its number; figures show both."""
+    """The other value; `above`, `below` and `alike` need one."""
+    published: Published | None = None
+    """The published number or, with `than`, the published difference; null if there is none."""
+    value: Number | None = None
+    """What the value has to equal if that follows from theory, such as the level of an interval, and was not
+    published."""
+    size: NonNegative | None = None
+    """The size that matters: a smaller difference would not be worth mentioning. `equals` and `alike` need one above 0;
+    left out, `above` and `below` are about the sign alone."""
     bound: Number | None = None
-    """Limit of the relation."""
-    errors: Positive | None = None
-    """For `at_least` and `at_most` with `than`: by how many of its standard errors the difference has to be away from
-    `bound`, on either side; nearer, the claim is not tested. Bound -0.05 with 2 errors means "not lower by more than
-    0.05, with two standard errors to spare"."""
-    tolerance: Positive | None = None
-    """How far from `paper_value` a value may be and still count as equal."""
+    """Limit of `at_least` and `at_most`."""
     basis: Text | None = None
-    """Where the limit (tolerance or bound) comes from, for readers of the verdict."""
+    """Why that size or bound, for readers of the verdict; needed unless it is 0."""
+    same_rows: bool = False
+    """Whether the published number is about the same test rows, so that errors over rows do not count."""
+    unaffected_by: tuple[str, ...] = ()
+    """Fields of a run whose reduction by a scale does not touch what the claim uses, such as `seed`. Chains beyond
+    those that the claim names need not be listed."""
     figure: str | None = None
     """A figure of the study that shows it."""
     leans_on: tuple[str, ...] | None = None
@@ -149,29 +173,39 @@ class Claim(Model):
     """An earlier claim in the file that has to hold first; if it does not, this one is not tested."""
     full_size: bool = False
     """Whether the number holds only at the paper's own settings, so that a scale that reduces a run cannot test it."""
+    erratum: Text | None = None
+    """Why a published digit is wrong, and what shows it."""
     cause: Cause | None = None
-    """Why it is not reproduced, once that has been decided."""
+    """Why it does not hold or differs, as far as that is known."""
+    finding: str | None = None
+    """The finding that it supports."""
+    step: str | None = None
+    """The first step that checks it. This step makes the claim's runs, and the figure in which it finds its number."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        relation, compares = self.relation, self.relation in COMPARISONS
+        relation = self.relation
         self._one_source()
-        if relation == "equals" and (self.paper_value is None or self.tolerance is None):
-            raise ValueError("relation 'equals' needs paper_value and tolerance")
-        if relation in (*LIMITS, "changes_less_than") and self.bound is None:
-            raise ValueError(f"relation '{relation}' needs bound")
-        if compares and self.than is None:
+        if (self.place is None) != (self.read_in == "own"):
+            raise ValueError("place is where it was read: it is needed, except for a question of read_in 'own'")
+        if self.published is not None and self.read_in == "own":
+            raise ValueError("a question of this project (read_in 'own') has no published number; give `value`")
+        if relation == "equals" and (self.published is None) == (self.value is None):
+            raise ValueError("relation 'equals' needs published, or else value: the number to be equal to")
+        if relation != "equals" and self.value is not None:
+            raise ValueError(f"relation '{relation}' takes no value")
+        if relation in LIMITS and (self.bound is None or self.size is not None):
+            raise ValueError(f"relation '{relation}' needs bound, and takes no size")
+        if relation not in LIMITS and self.bound is not None:
+            raise ValueError(f"relation '{relation}' takes no bound; give size")
+        if relation in COMPARISONS and self.than is None:
             raise ValueError(f"relation '{relation}' needs than: what the value is compared with")
-        if relation == "equals" and self.bound is not None:
-            raise ValueError("relation 'equals' takes no bound; give tolerance")
-        if relation != "equals" and self.tolerance is not None:
-            raise ValueError(f"relation '{relation}' takes no tolerance; give bound")
-        if self.errors is not None and (relation not in LIMITS or self.than is None or self.in_figure is not None):
-            raise ValueError("errors are those of a difference of metrics: they need 'at_least' or 'at_most', and than")
-        if relation == "changes_less_than" and self.bound == 0:
-            raise ValueError(f"relation '{relation}' needs a bound above 0: by how much the values may differ")
-        if compares and (self.bound or 0) < 0:
-            raise ValueError(f"relation '{relation}' needs a bound of 0 or more: by how much the values differ")
+        if relation in ("equals", "alike") and not self.size:
+            raise ValueError(f"relation '{relation}' needs a size above 0: by how much the values may differ")
+        if (self.size or self.bound) and self.basis is None:
+            raise ValueError("basis: say why this size or bound matters")
+        if self.erratum is not None and self.published is None:
+            raise ValueError("erratum: there is no published number that could be wrong")
         if self.other == self.own:
             raise ValueError("than is the same value as the claim's own; change its runs, metric, dataset or chains")
         return self
@@ -185,6 +219,13 @@ class Claim(Model):
             raise ValueError("in_figure is a number of `figure`, which has to be named; it takes no metric and no runs")
         if self.than is not None and (self.than.in_figure is None) != (self.in_figure is None):
             raise ValueError("than: both sides of a comparison need in_figure, or neither")
+
+    @property
+    def target(self) -> float:
+        """The number to be equal to; 0 for other relations."""
+        if self.value is not None:
+            return self.value
+        return self.published.value if self.relation == "equals" and self.published is not None else 0.0
 
     @property
     def own(self) -> Side:
@@ -222,30 +263,19 @@ class Claim(Model):
 def cannot_fail(claim: Claim, classes: bool = False) -> str:
     """Why the limit of a claim hardly lets it fail, or never lets it hold, and what to do; empty for a sound one.
 
-    What its numbers can be comes first; `classes`: those of a classification. A difference whose size is published is
-    tested against that size, to less than half of it: its sign alone, or an increase that may be zero or twice as
-    large, says too little. So does a value that may be off by half of itself. Where no size is published, the natural
-    scale of the metric takes its place; a limit of a metric that has none needs its basis.
+    What its numbers can be comes first; `classes`: those of a classification. A value that may be off by half of the
+    published number is not tested. Where none is published, the natural scale of the metric takes its place.
     """
     if why := _decided(claim, classes):
         return why
-    paper, size = claim.paper_value, abs(claim.paper_value or 0.0)
-    if not size:
-        return _unscaled(claim, classes)
-    of_sign = claim.relation in ("less_than", "greater_than") or (claim.than and claim.relation in LIMITS)
-    reach = -(claim.bound or 0.0) if claim.relation == "at_most" else claim.bound or 0.0
-    if of_sign and reach < HALF * size:
-        return (
-            f"the sign of a difference says little where its size is published ({paper:g}): use relation "
-            f"'equals' with a tolerance, or a bound of at least {HALF * size:.3g}"
-        )
-    if claim.relation == "equals" and (claim.tolerance or 0.0) >= HALF * size:
+    size, published = claim.size or 0.0, abs(claim.published.value) if claim.published else 0.0
+    if claim.relation == "equals" and published and size >= HALF * published:
         what = "difference" if claim.than else "value"
         return (
-            f"tolerance {claim.tolerance:g} is half of the published {what} ({paper:g}) or more, which lets it be "
-            f"reached by almost anything: give one below {HALF * size:.3g}"
+            f"size {size:g} is half of the published {what} ({published:g}) or more, which lets it be reached by "
+            f"almost anything: give one below {HALF * published:.3g}"
         )
-    return ""
+    return "" if published else _unscaled(claim, classes)
 
 
 def _decided(claim: Claim, classes: bool) -> str:
@@ -254,36 +284,32 @@ def _decided(claim: Claim, classes: bool) -> str:
     if claim.other is not None:
         smallest, largest = _values(claim.other, classes)
         low, high = low - largest, high - smallest
-    bound, paper, tolerance = claim.bound or 0.0, claim.paper_value or 0.0, claim.tolerance or 0.0
+    size, target, bound = claim.size or 0.0, claim.target, claim.bound or 0.0
     least, most = {
-        "equals": (paper - tolerance, paper + tolerance),
-        "at_most": (-math.inf, bound),
+        "equals": (target - size, target + size),
+        "above": (size, math.inf),
+        "below": (-math.inf, -size),
+        "alike": (-size, size),
         "at_least": (bound, math.inf),
-        "less_than": (-math.inf, -bound),
-        "greater_than": (bound, math.inf),
-        "changes_less_than": (-bound, bound),
+        "at_most": (-math.inf, bound),
     }[claim.relation]
-    strict = claim.relation in COMPARISONS
     what = f"the difference of two values of {claim.measures}" if claim.other else claim.measures
     between = f"{what} lies between {low:g} and {high:g}"
     if least <= low and most >= high:
         return f"{between}, so it cannot fail: give a limit inside"
+    strict = claim.relation in COMPARISONS
     if most < low or least > high or (strict and (most <= low or least >= high)):
         return f"{between}, so it cannot hold: give a limit inside"
     return ""
 
 
 def _unscaled(claim: Claim, classes: bool) -> str:
-    """Why a limit, without a published size to compare it with, may be too wide to be missed; empty for a sound one."""
-    bound = claim.bound or 0.0
-    wide = {"equals": claim.tolerance or 0.0, "changes_less_than": bound, "at_most": bound, "at_least": -bound}
-    width = wide.get(claim.relation, 0.0)
-    if width <= 0 or (claim.relation in LIMITS and claim.than is None):
+    """Why a limit, without a published number to compare it with, is too wide to be missed; empty for a sound one."""
+    size, bound = claim.size or 0.0, claim.bound or 0.0
+    width = {"equals": size, "alike": size, "at_most": bound, "at_least": -bound}.get(claim.relation, 0.0)
+    if width <= 0 or claim.in_figure or (claim.relation in LIMITS and claim.than is None):
         return ""
-    name = claim.own.metric
-    scale = math.inf if claim.in_figure else natural_scale(name, classes)
-    if math.isinf(scale) and not claim.basis:
-        return f"{name} has no natural scale that shows whether {width:g} is much: give a published number, or basis"
+    name, scale = claim.own.metric, natural_scale(claim.own.metric, classes)
     if width >= HALF * scale:
         return f"{width:g} is half of the natural scale of {name} ({scale:g}) or more: give less than {HALF * scale:g}"
     return ""

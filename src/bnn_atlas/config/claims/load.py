@@ -2,16 +2,17 @@
 
 import inspect
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 
-from bnn_atlas.config.claims.claim import Claim, Side, cannot_fail
-from bnn_atlas.config.language.base import ConfigError, Model, Text, did_you_mean, near_or_all, validated
+from bnn_atlas.config.claims.claim import Claim, Published, Side, cannot_fail
+from bnn_atlas.config.language.base import ConfigError, Model, Share, Text, did_you_mean, near_or_all, validated
 from bnn_atlas.config.language.reading import Lines, read_yaml, with_lines
 from bnn_atlas.config.metrics import ALIGNMENT, CLASSIFICATION, METRICS, PAIRS, PUBLISHED, REGRESSION, SETS
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE, PublishedBy
@@ -19,8 +20,9 @@ from bnn_atlas.config.runs.expansion import leaves
 from bnn_atlas.config.runs.studies import REPETITION, Run, Scale, Study, by_name
 from bnn_atlas.published import Number, read_published
 
-PLACE = re.compile(r"\{(\w+)(?::(words|,))?\}")
-"""`{key}` in a text; `{key:words}` has spaces for '_', and `{key:,}` commas between thousands."""
+PLACE = re.compile(r"\{(?!(?:here|here_error)\})(\w+)(?::(words|,))?\}")
+"""`{key}` in a text; `{key:words}` has spaces for '_', and `{key:,}` commas between thousands. `{here}` and `{=...}`
+are measured numbers, which `claims.texts` fills in."""
 MINUS = " - "
 """Between the keys of two published numbers whose difference is meant."""
 
@@ -56,11 +58,11 @@ class Families:
                 own |= {key: value for key, value in row.items() if key in fields}
                 known = dict(row)
                 name = _filled(entry, known, place) if is_family else entry
+                _check_used(row, fields, (entry, own), place)
                 if "published" in own:
-                    own |= _published(own, known, numbers, place, is_family)
+                    own["published"] = _published(own["published"], known, numbers, place, is_family)
                 if name in self.claims:
                     raise ConfigError(f"{place}: two claims have the name '{name}': put a key of `for` in it")
-                _check_used(row, fields, (entry, own), place)
                 self.claims[name] = _filled(own, known, place) if is_family or "published" in own else own
                 self._written[name] = ("claims", entry), {key: ("claims", entry, *path, key) for key in row if path}
 
@@ -114,27 +116,35 @@ def _check_used(row: Mapping[str, Any], fields: Sequence[str], texts: Any, where
 
 
 def _published(
-    own: Mapping[str, Any], known: dict[str, Any], numbers: Mapping[str, Number], where: str, is_family: bool
+    key: Any, known: dict[str, Any], numbers: Mapping[str, Number], where: str, is_family: bool
 ) -> dict[str, Any]:
-    """Number and standard deviation that a claim takes from the published ones; `known` gets their texts."""
-    for key in ("paper_value", "paper_sd"):
-        if key in own:
-            raise ConfigError(f"{where}.{key}: the claim takes its number from `published`; leave one of them out")
-    if not isinstance(own["published"], str):
-        raise ConfigError(f"{where}.published = {own['published']!r}: give the key of a published number, as text")
-    text = _filled(own["published"], known, where) if is_family else own["published"]
+    """The published number of a claim; `known` gets its text and that of its error."""
+    if not isinstance(key, str):
+        raise ConfigError(f"{where}.published = {key!r}: give the key of a published number, as text")
     found = []
-    for key in text.split(MINUS):
-        if key not in numbers:
-            near = did_you_mean(key, numbers)
-            raise ConfigError(f"{where}.published: no number '{key}' in config/published{near}; add a row for it")
-        found.append(numbers[key])
+    for name in (_filled(key, known, where) if is_family else key).split(MINUS):
+        if name not in numbers:
+            near = did_you_mean(name, numbers)
+            raise ConfigError(f"{where}.published: no number '{name}' in config/published{near}; add a row for it")
+        found.append(numbers[name])
     if len(found) > 2:
         raise ConfigError(f"{where}.published: give one number or the difference of two, not of {len(found)}")
     value: Decimal = found[0].value - found[1].value if len(found) > 1 else found[0].value
-    error = found[0].error if len(found) == 1 else None
-    known |= {"value": value} | ({} if error is None else {"error": error})
-    return {"paper_value": float(value)} | ({} if error is None else {"paper_sd": float(error)})
+    error, of_mean, reading = (_both(found, name) for name in ("error", "of_mean", "read_off"))
+    printed = found[0].error if len(found) == 1 else None
+    known |= {"value": value} | ({} if printed is None else {"error": printed})
+    text = f"~{value}" if reading is not None else str(value)
+    if error is not None:
+        digits = max(0, -int(value.as_tuple().exponent))
+        text += f" ± {f'{error:.{digits}f}' if printed is None else printed}"
+    text = text.replace("-", "\N{MINUS SIGN}")
+    return {"value": float(value), "error": error, "of_mean": of_mean, "reading": reading, "text": text}
+
+
+def _both(numbers: Sequence[Number], error: str) -> float | None:
+    """An error of one or two numbers, in squares; None if none has it."""
+    known = [float(size) for number in numbers if (size := getattr(number, error)) is not None]
+    return math.hypot(*known) if known else None
 
 
 def _filled(value: Any, known: Mapping[str, Any], where: str) -> Any:
@@ -229,6 +239,8 @@ def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: S
 
 NAMES = ("description", "chains_per_block")
 """Fields that change no result."""
+Part = Annotated[float, Field(gt=0, le=1)]
+"""Right or bottom edge of a part of a picture."""
 Cost = Literal["1 s", "10 min", "1 h", "1 day"]
 """How long it takes to check something on two cores; each is one step in the page's ladder of commands."""
 
@@ -238,12 +250,15 @@ class FindingEntry(Model):
 
     statement: Text
     """The paper's finding in one sentence."""
-    source: Text
-    """Where the paper states it."""
     main: str | None = None
-    """The claim whose number stands for the finding; null takes the first claim in the file that supports it."""
+    """The claim that decides on the finding, whose number and place stand for it; null takes the first claim in the
+    file that supports it."""
+    caveat: Text | None = None
+    """What a reader has to know of the verdict, in one sentence."""
     cost: Cost
     """How long the shortest of the page's commands that checks its main claim takes."""
+    panel: tuple[Share, Share, Part, Part] | None = None
+    """The panel of its figure that shows it: left, top, right and bottom edge, as shares of the picture."""
 
 
 class StepEntry(Model):
@@ -276,14 +291,9 @@ class ClaimEntry(Claim):
 
     model_config = ConfigDict(json_schema_extra=_as_written)
 
-    published: str | None = None
-    """Key of a number in config/published/<study>.csv that replaces `paper_value` and `paper_sd`; two keys with ` - `
-    between them stand for the difference of their numbers. Texts of the claim show the number as `{value}` and its
-    standard deviation as `{error}`."""
-    finding: str | None = None
-    """The finding that it supports."""
-    step: str | None = None
-    """The first step that checks it. This step makes the claim's runs, and the figure in which it finds its number."""
+    published: Annotated[Published | None, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})] = None
+    """Key of a number in config/published/<study>.csv; two keys with ` - ` between them stand for the difference of
+    their numbers. Texts of the claim show the number as `{value}` and its printed error as `{error}`."""
 
 
 class ClaimsFile(Model):
@@ -303,11 +313,13 @@ class ClaimsFile(Model):
 class Finding(Model):
     """What a reader takes away from the paper, and the claims that support it."""
 
+    name: str
     statement: str
-    source: str
     claims: tuple[str, ...]
-    """The main one first, whose number stands for the finding."""
+    """The main one first, which decides on the finding."""
+    caveat: str | None = None
     cost: Cost
+    panel: tuple[float, float, float, float] | None = None
 
 
 class Step(Model):
@@ -327,10 +339,6 @@ class ClaimsConfig(Model):
     findings: tuple[Finding, ...] = ()
     steps: dict[str, Step] = Field(default_factory=dict)
     claims: dict[str, Claim]
-
-
-OF_FILE = tuple(name for name in ClaimEntry.model_fields if name not in Claim.model_fields)
-"""What a claim of a file says besides the claim itself."""
 
 
 def load_claims(path: Path, study: Study) -> ClaimsConfig:
@@ -380,19 +388,18 @@ def _whole(file: ClaimsFile, path: Path) -> ClaimsConfig:
             near = near_or_all(finding.main, "they are", of)
             raise ConfigError(f"{path}: findings.{name}.main: '{finding.main}' is none of its claims{near}")
         of.sort(key=lambda claim: claim != finding.main)
-        findings.append(Finding(claims=tuple(of), **finding.model_dump(exclude={"main"})))
+        findings.append(Finding(name=name, claims=tuple(of), **finding.model_dump(exclude={"main"})))
     steps = {
         name: Step(
             claims=tuple(claim for claim, entry in file.claims.items() if entry.step == name), **step.model_dump()
         )
         for name, step in file.steps.items()
     }
-    claims = {name: Claim(**_given(entry)) for name, entry in file.claims.items()}
+    claims = {
+        name: Claim(**{key: getattr(entry, key) for key in entry.model_fields_set})
+        for name, entry in file.claims.items()
+    }
     return ClaimsConfig(paper=file.paper, findings=tuple(findings), steps=steps, claims=claims)
-
-
-def _given(entry: ClaimEntry) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in entry.model_fields_set if name not in OF_FILE}
 
 
 def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
@@ -402,7 +409,14 @@ def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
     for name, claim in claims.claims.items():
         runs = [run for each in _named(claim) for run in paper.get(each, ())]
         classes = bool(runs) and all(run.config.likelihood.kind == "categorical" for run in runs)
-        if why := cannot_fail(claim, classes):
+        others = [run for run in runs if run.config.problem != "as_published"]
+        if claim.relation == "equals" and claim.published and others:
+            why = f"'{others[0].name}' has problem '{others[0].config.problem}'"
+            found.append(
+                f"{path}: claims.{name}.published: only runs of the paper's problem equal its number, and {why}: use "
+                "another relation, or set the run's problem to as_published if all settings are those of the paper"
+            )
+        elif why := cannot_fail(claim, classes):
             found.append(f"{path}: claims.{name}: {why}")
     if found:
         raise ConfigError("\n".join(found))

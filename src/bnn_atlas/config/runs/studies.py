@@ -24,6 +24,10 @@ SCALES: tuple[Scale, ...] = get_args(Scale)
 REPETITION = ("seed", "split.seed")
 """Fields in which repetitions of one setting differ; the splits of a run are repetitions too."""
 
+Problem = Literal["as_published", "settings_unknown", "own"]
+"""What a run is to the paper: its problem with all settings as published; its data, with settings that were not
+published; or a problem of this project."""
+
 REFEREE = "-referee"
 """Ending of the name of a run's referee, and of its entry."""
 
@@ -33,6 +37,9 @@ class RunConfig(PosteriorConfig):
 
     description: Text
     """One line for readers of the results."""
+    problem: Annotated[Problem, Field(exclude=True)] = "own"
+    """What it is to the paper: `as_published`; `settings_unknown`, its data with settings that were never published; or
+    another problem. The study's `problem` is the default. It is no setting: nothing is made again after a change."""
     dataset: str
     """A name in config/datasets.yaml."""
     split: SplitConfig = SplitConfig()
@@ -255,6 +262,8 @@ class StudyConfig(Model):
     """Citation."""
     differences: tuple[Text, ...] = ()
     """What is done differently from the paper at every scale, a sentence each, for readers of results."""
+    problem: Problem = "own"
+    """What the runs are to the paper that do not say it themselves."""
     published: tuple[PublishedBy, ...] = ()
     """First authors of papers whose variants of some metrics are measured as well, for all runs of the study."""
     scales: Annotated[tuple[Scale, ...], AfterValidator(_with_paper)] = SCALES

@@ -1,4 +1,4 @@
-"""All numeric claims of a study: how far each measured value is from the published one, in units of its limit."""
+"""All numeric claims of a study: how far each measured value is from the published one, in units of what matters."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,23 +24,20 @@ LINEAR = 2.0
 TICKS = (1, 10, 100, 1000, 10_000)
 ROW = 0.145
 """Inches: height of a claim."""
-LOOKS: dict[str, dict[str, Any]] = {
-    "reproduced": {"color": style.BLUE, "mfc": style.BLUE, "marker": "o"},
-    "reproduced at reduced scale": {"color": style.BLUE, "mfc": "white", "marker": "o"},
-    "not reproduced": {"color": style.VERMILION, "mfc": style.VERMILION, "marker": "s"},
-}
+AGREES: dict[str, Any] = {"color": style.BLUE, "mfc": style.BLUE, "marker": "o"}
+DIFFERS: dict[str, Any] = {"color": style.VERMILION, "mfc": style.VERMILION, "marker": "s"}
+LOOKS = {"agrees": AGREES, "holds": AGREES, "differs": DIFFERS, "does not hold": DIFFERS}
 OTHER: dict[str, Any] = {"color": style.GREY, "mfc": "white", "marker": "^"}
-"""Look of any other verdict, such as one on draws that nobody should trust."""
+"""Look of any other verdict, such as "cannot tell"."""
 MARK: dict[str, Any] = {"ls": "none", "ms": 3.8, "mew": 0.9}
 
 
 def claims_forest(shown: Sequence[Shown], *, claims: str | Path) -> Drawing:
-    """(measured - published) / limit of each numeric claim, a row each, grouped by where the paper states it.
+    """(measured - published) / size of each numeric claim, a row each, grouped by where the paper states it.
 
-    Claims that were not run are counted, and they are in the CSV. The band from -1 to 1 is where a claim holds. Bars
-    are one standard deviation over seeds and splits, or, for a single run, one standard error over test rows, in the
-    same unit. The numbers come from `forest_table`. Raises ValueError for runs, which this figure does not show, and
-    for a table without a numeric claim.
+    Claims that are to be run are counted, and they are in the CSV. The band from -1 to 1 is the size that matters. Bars
+    are one standard error of the comparison, in the same unit. The numbers come from `forest_table`. Raises ValueError
+    for runs, which this figure does not show, and for a table without a numeric claim.
     """
     if shown:
         raise ValueError(f"claims_forest draws the claims; take the runs out of its settings: {shown[0].run}, ...")
@@ -73,8 +70,8 @@ def claims_forest(shown: Sequence[Shown], *, claims: str | Path) -> Drawing:
     ax.spines["left"].set_visible(False)
     _scale(ax, table)
     if missing := len(table) - len(measured):
-        remark(ax, [f"{missing} of {len(table)} numeric claims not run"])
-    ax.set_xlabel("(measured \N{MINUS SIGN} published) / limit")
+        remark(ax, [f"{missing} of {len(table)} numeric claims to run"])
+    ax.set_xlabel("(measured \N{MINUS SIGN} published) / size that matters")
     page.legend_below(figure, _legend(table))
     return Drawing(figure, table)
 
@@ -82,33 +79,22 @@ def claims_forest(shown: Sequence[Shown], *, claims: str | Path) -> Drawing:
 def forest_table(judged: pd.DataFrame) -> pd.DataFrame:
     """Columns group, claim, verdict, measured, published, limit, deviation, bar; a row per numeric claim, in groups.
 
-    `equals`: deviation = (measured - published) / tolerance. `changes_less_than`: measured change / bound, whatever the
-    published change. Other relations have no published number to compare with and are left out. `bar` is the standard
-    deviation over repetitions, or else the standard error, divided by the same limit. Claims that were not run have
-    neither.
+    `equals`: deviation = (measured - published) / size. `alike`: measured change / size, whatever the published change.
+    Other relations have no published number to compare with and are left out. `bar` is the standard error of the
+    comparison divided by the size. Claims that are to be run have neither.
     """
-    near = (judged["relation"] == "equals") & judged["tolerance"].notna()
-    still = (judged["relation"] == "changes_less_than") & judged["bound"].notna()
-    rows = judged[near | still].copy()
-    compares = rows["compares"].astype(bool)
-    measured, sd, error = (
-        rows[ours].where(~compares, rows[theirs]).astype(float)
-        for ours, theirs in (
-            ("value", "difference"), ("sd", "difference_sd"), ("standard_error", "difference_standard_error")
-        )
-    )  # fmt: skip
-    limit = rows["tolerance"].where(near[rows.index], rows["bound"]).astype(float)
-    centre = rows["paper_value"].where(near[rows.index], 0.0).astype(float)
+    rows = judged[judged["relation"].isin(["equals", "alike"])]
+    size = rows["size"].astype(float)
     table = pd.DataFrame(
         {
-            "group": rows["section"],
+            "group": rows["place"].where(rows["place"] != "", "own questions"),
             "claim": rows["claim"],
             "verdict": rows["verdict"],
-            "measured": measured,
+            "measured": rows["difference"].where(rows["compares"].astype(bool), rows["value"]).astype(float),
             "published": rows["paper_value"].astype(float),
-            "limit": limit,
-            "deviation": (measured - centre) / limit,
-            "bar": sd.fillna(error) / limit,
+            "limit": size,
+            "deviation": rows["d"].astype(float) / size,
+            "bar": rows["error"].astype(float) / size,
         }
     )
     order = {group: place for place, group in enumerate(dict.fromkeys(table["group"]))}
@@ -142,7 +128,7 @@ def _scale(ax: Axes, table: pd.DataFrame) -> None:
 def _legend(table: pd.DataFrame) -> Entries:
     measured = table[np.isfinite(table["deviation"])]
     verdicts = sorted(set(measured["verdict"]), key=lambda verdict: [*LOOKS, verdict].index(verdict))
-    entries: Entries = {"within the limit": Patch(color="#E8EEF4", lw=0)}
+    entries: Entries = {"within the size that matters": Patch(color="#E8EEF4", lw=0)}
     entries = {**entries, **{verdict: {**MARK, **LOOKS.get(verdict, OTHER)} for verdict in verdicts}}
-    bar = "bar: 1 sd over repetitions, or 1 standard error of a single run"
+    bar = "bar: 1 standard error of the comparison"
     return {**entries, bar: {"color": style.GREY, "lw": 0.8}} if measured["bar"].notna().any() else entries

@@ -235,7 +235,7 @@ MARKERS = ("d", "s", "^")
 
 def published_rows(numbers: Sequence[Number], field: str, metrics: Sequence[str]) -> pd.DataFrame:
     """Published numbers as rows of the CSV: field, label, x (a number or a word), metric, value, approximate."""
-    read_off = {one.label: one.read_off for one in reversed(numbers)}
+    read_off = {one.label: one.read_off is not None for one in reversed(numbers)}
     rows = [
         {
             "field": field, "label": f"published, {label}{' (~)' if read_off[label] else ''}", "x": _x(one.x),

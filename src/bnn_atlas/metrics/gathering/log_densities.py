@@ -25,22 +25,26 @@ def log_likelihood_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -
     return [_mean("log_likelihood", late, f"second halves of the chains, {late.shape[1]:,} draws each")]
 
 
-def shell_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None, max_bytes: int) -> list[Measurement]:
+def shell_measurements(
+    pool: Draws, kept: np.ndarray, prior_sd: float | None, max_bytes: int, temperature: float = 1.0
+) -> list[Measurement]:
     """Mean of theta^2 divided by the prior variance, and how much it changes between the halves of the chains.
 
     With P parameters of prior N(0, s^2), a draw theta has
 
         r = |theta|^2 / (P s^2) = -2 log p(theta) / P - log(2 pi s^2),
 
-    so the log-prior of the trace is enough. Draws from the prior have r = 1, give or take sqrt(2 / P): nearly all of
-    its mass is on a thin shell. If there are many more parameters than the data determine, draws of the posterior are
-    near this shell as well, and a chain that has not left its start is far below it, however smooth its statistics.
+    so the log-prior of the trace is enough. Draws from the prior at temperature T have r = T, give or take
+    T sqrt(2 / P): nearly all of its mass is on a thin shell. If there are many more parameters than the data determine,
+    draws of the posterior are near this shell as well, and a chain that has not left its start is far below it, however
+    smooth its statistics.
 
     Args:
         pool: the draws.
         kept: indices of the chains that are not excluded.
         prior_sd: s of the prior of all parameters; None for other priors.
         max_bytes: working memory.
+        temperature: T of the posterior.
 
     Returns:
         `prior_shell`, the mean of r over draws and chains, with its Monte Carlo error; and, if there are enough draws,
@@ -51,7 +55,7 @@ def shell_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None, ma
         return []
     log_prior = _of(pool, LOG_PRIOR, kept, max_bytes)
     radius = -2 * log_prior / pool.layout.size - math.log(2 * math.pi * prior_sd**2)
-    rows = [_mean("prior_shell", radius, f"{pool.layout.size:,} parameters; draws from the prior have 1")]
+    rows = [_mean("prior_shell", radius, f"{pool.layout.size:,} parameters; draws from the prior have {temperature:g}")]
     if half := radius.shape[1] // 2:
         first, second = radius[:, :half], radius[:, radius.shape[1] - half :]
         error = math.hypot(error_of_chain_mean(first), error_of_chain_mean(second))

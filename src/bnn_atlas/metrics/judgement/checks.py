@@ -92,6 +92,15 @@ ENERGY = Thresholds(5e-4, 0.5)
 """Energy variance per dimension of an unadjusted sampler: at 5e-4 (BlackJAX's default) the variances of a Gaussian are
 right to 5 percent if they are equal; MILE's tuning starts at 0.5."""
 
+SHELL = Thresholds(0.1, 0.1)
+"""Relative distance of theta^2 over the prior variance from its value for draws of the prior, where there are at least
+`DOMINATED` parameters per training row, so that the prior determines nearly all directions."""
+DOMINATED = 10.0
+EXPLODED = 10.0
+"""In such networks: theta^2 beyond that many times its value for draws of the prior has diverged."""
+LARGEST_RMSE = 2.0
+"""RMSE of standardised targets beyond which a fit has diverged; a constant has about 1."""
+
 UNBOUNDED = ("unadjusted_hmc",)
 """Full-gradient methods without a Metropolis test for which no metric bounds the bias."""
 
@@ -117,7 +126,7 @@ def checks(table: pd.DataFrame) -> list[Check]:
     elif kind in UNBOUNDED:
         bias = _bias("the step size")
     # Divergences come first: they make the convergence diagnostics meaningless.
-    first = [excluded_check(rows), noise_check(rows), _divergences(rows)]
+    first = [excluded_check(rows), noise_check(rows), divergences(rows), shell_check(rows)]
     chains = [_acceptance(rows), _cut_short(rows), _energy(rows), _missing_information(rows)]
     return [check for check in (*first, *convergence, bias, *chains) if check is not None]
 
@@ -154,6 +163,43 @@ def noise_check(rows: Values) -> Check | None:
         f"(fine up to {NOISE_OF_FIT.fine:.0%} off, do not trust beyond {NOISE_OF_FIT.look:.0%})"
     )
     return Check("noise of the fit", NOISE_OF_FIT.status(abs(noise / optimal - 1)), text)
+
+
+def shell_check(rows: Values) -> Check | None:
+    """The check that theta^2 is what the prior makes it; None where the data could change it, or it is not known."""
+    ratio = _shell(rows)
+    if np.isnan(ratio):
+        return None
+    text = (
+        f"theta^2 is {ratio:.3g} of that of draws from the prior, which determines nearly all directions here "
+        f"(do not trust beyond 1 \N{PLUS-MINUS SIGN} {SHELL.look:g})"
+    )
+    return Check("theta^2 over the prior variance", SHELL.status(abs(ratio - 1)), text)
+
+
+def diverged(rows: Values) -> str:
+    """Why a fit or chains have diverged, so that their values mean nothing; empty if they have not."""
+    rmse, ratio = _value(rows, "rmse"), _shell(rows)
+    if rmse > LARGEST_RMSE:
+        return f"an RMSE of {rmse:.3g}, where a constant has about 1"
+    if ratio > EXPLODED:
+        return f"theta^2 is {ratio:.3g} times that of draws from the prior"
+    return ""
+
+
+def _shell(rows: Values) -> float:
+    """theta^2 relative to draws of the prior; NaN if the data determine many directions, or it is not known.
+
+    The note of the metric gives the number of parameters, and the value of draws from the prior.
+    """
+    found = (
+        re.search(r"([\d,]+) parameters; draws from the prior have ([\d.]+)", rows["prior_shell"].note)
+        if ("prior_shell" in rows)
+        else None
+    )
+    if found is None or not float(found[1].replace(",", "")) >= DOMINATED * _value(rows, "rows_train"):
+        return float("nan")
+    return rows["prior_shell"].value / float(found[2].rstrip("."))
 
 
 def _bias(source: str) -> Check:
@@ -215,7 +261,8 @@ def _also(rows: Values, name: str, metrics: tuple[str, ...]) -> Check | None:
     return Check(name, status, f"{name}: {', '.join(values)} (limits as for function values)")
 
 
-def _divergences(rows: Values) -> Check | None:
+def divergences(rows: Values) -> Check | None:
+    """The check of divergent steps; None if they are not counted."""
     count = _value(rows, "divergences")
     if np.isnan(count):
         return None

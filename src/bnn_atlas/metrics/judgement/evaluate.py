@@ -134,7 +134,7 @@ def score(
         *sampling_measurements(chains.chains, kept, pool.layout.size, draws, steps),
         *bfmi_measurements(chains.chains, kept, run.identity.method, pool.layout.size, run.temperature),
         *log_likelihood_measurements(pool, kept, max_bytes),
-        *shell_measurements(pool, kept, run.prior_sd, max_bytes),
+        *shell_measurements(pool, kept, run.prior_sd, max_bytes, run.temperature),
         *variational_measurements(pool, kept, max_bytes),
         *point_noise_measurements(pool, kept, run.fit_rows, max_bytes),
         *gradients,

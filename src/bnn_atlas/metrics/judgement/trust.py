@@ -17,6 +17,7 @@ from bnn_atlas.metrics.judgement.checks import (
     independent_check,
     metric_rows,
     noise_check,
+    shell_check,
 )
 from bnn_atlas.metrics.tables.measurement import Measurement
 
@@ -109,8 +110,8 @@ def sentence(made: list[Check]) -> str:
 def _point_or_approximation(table: pd.DataFrame) -> Trust:
     """Trust of an optimum, which has no chain to converge, or of an approximation, which its draws cannot judge.
 
-    Neither is trusted if its noise is one number that has not converged, and draws with the moments of another run are
-    trusted no more than that run.
+    Neither is trusted if its noise is one number that has not converged, or an approximation if the size of its weights
+    is not that of the posterior. Draws with the moments of another run are trusted no more than that run.
     """
     rows = metric_rows(table)
     excluded, noise = excluded_check(rows), noise_check(rows)
@@ -120,6 +121,9 @@ def _point_or_approximation(table: pd.DataFrame) -> Trust:
         return Trust(noise.status, noise.short)
     if method(table["method"].iloc[0]).kind_of_draws is KindOfDraws.POINT:
         return Trust(Status.FINE, NO_CHAIN)
+    shell = shell_check(rows)
+    if shell is not None and shell.status is Status.DISTRUST:
+        return Trust(shell.status, shell.short)
     for value, note in table.loc[table["metric"] == SOURCE, ["value", "note"]].itertuples(index=False):
         if value == 0:
             return Trust(Status.DISTRUST, note.split("; ")[0])

@@ -80,7 +80,7 @@ def study_page(destination: str | Path, *, plan: Mapping[str, Any], command: str
             measured = Measured(table, pictures, found.predictions, piece.densities)
             judgements = [judge(one, claimed, measured) for one in claimed.claims.claims]
             piece = piece._replace(densities=_densities(judgements, measured))
-            write_claims(work / "claims.parquet", judgements)
+            write_claims(work / "claims.parquet", judgements, {claimed.name: table})
             files |= _of_claims(plan, work)
         _write_tables(piece, plan, work)
         write_gallery(

@@ -1,0 +1,91 @@
+"""The rules that turn a difference d, its standard error e and the size that matters s into a verdict."""
+
+import math
+from enum import StrEnum
+from typing import NamedTuple
+
+from bnn_atlas.config.claims.claim import Relation
+
+
+class Verdict(StrEnum):
+    """What the numbers say about a claim."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    HOLDS = "holds"
+    SMALLER = "holds, smaller"
+    DOES_NOT_HOLD = "does not hold"
+    CANNOT_TELL = "cannot tell"
+    CANNOT_SHOW = "cannot show here"
+    ERRATUM = "erratum"
+    TO_RUN = "to run"
+
+
+HOLDS = (Verdict.AGREES, Verdict.HOLDS, Verdict.SMALLER)
+MISSES = (Verdict.DIFFERS, Verdict.DOES_NOT_HOLD)
+MANY = 1000
+"""A distance of more standard errors than that is not given in them."""
+
+
+class Decision(NamedTuple):
+    """A verdict from numbers alone."""
+
+    verdict: Verdict
+    reason: str = ""
+    """Empty for what agrees or holds."""
+    wanted: float = 0.0
+    """For what cannot be told: the error with which it could be, with the same d."""
+
+
+def decide(
+    relation: Relation, d: float, error: float | None, size: float | None = None, bound: float | None = None
+) -> Decision:
+    """The verdict on d with the standard error e (0 if not known) and the size s that matters.
+
+    `equals`: differs where |d| > s and |d| > 2 e, cannot be told where 2 e > s and |d| <= 2 e, and agrees otherwise.
+    `above` (`below` with -d): holds where d >= s and d > 2 e; holds, smaller where 2 e < d < s; does not hold where
+    d + 2 e < s; else it cannot be told. `alike`, `at_least` and `at_most`: holds where the whole interval d +- 2 e is
+    within -s to s, or on its side of the bound; does not hold where all of it is outside; else it cannot be told.
+    """
+    e, s = error or 0.0, size or 0.0
+    if relation == "equals":
+        return _equal(d, e, s)
+    if relation in ("above", "below"):
+        return _signed(d if relation == "above" else -d, e, s)
+    low, high = {
+        "alike": (-s, s),
+        "at_least": (bound or 0.0, math.inf),
+        "at_most": (-math.inf, bound or 0.0),
+    }[relation]
+    return _within(d, e, low, high)
+
+
+def _equal(d: float, e: float, s: float) -> Decision:
+    if abs(d) > s and abs(d) > 2 * e:
+        errors = f", {abs(d) / e:.1f} standard errors" if e > abs(d) / MANY else ""
+        return Decision(Verdict.DIFFERS, f"by {abs(d):.2g}{errors}; up to {s:g} would agree")
+    if 2 * e > s and abs(d) <= 2 * e:
+        return Decision(Verdict.CANNOT_TELL, f"two standard errors, {2 * e:.2g}, are more than {s:g}", s / 2)
+    return Decision(Verdict.AGREES)
+
+
+def _signed(d: float, e: float, s: float) -> Decision:
+    if d > 2 * e:
+        if d >= s:
+            return Decision(Verdict.HOLDS)
+        return Decision(Verdict.SMALLER, f"{d:.2g}, where {s:g} was asked")
+    if d + 2 * e < 0 or (e == 0 and s == 0):
+        return Decision(Verdict.DOES_NOT_HOLD, "the other sign" if d < 0 else "no difference at all")
+    if d + 2 * e < s:
+        return Decision(Verdict.DOES_NOT_HOLD, f"no effect of {s:g}: at most {d + 2 * e:.2g}")
+    reason = f"{d:.2g} with a standard error of {e:.2g}" + (f", where {s:g} was asked" if s else "")
+    return Decision(Verdict.CANNOT_TELL, reason, max(abs(d), s - d) / 2)
+
+
+def _within(d: float, e: float, low: float, high: float) -> Decision:
+    if low <= d - 2 * e and d + 2 * e <= high:
+        return Decision(Verdict.HOLDS)
+    if d + 2 * e < low or d - 2 * e > high:
+        return Decision(Verdict.DOES_NOT_HOLD, f"outside by {max(low - d, d - high):.2g}")
+    gap = min(abs(d - low), abs(d - high))
+    return Decision(Verdict.CANNOT_TELL, f"{d:.3g} with a standard error of {e:.2g} is too near the limit", gap / 2)

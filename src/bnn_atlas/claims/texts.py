@@ -1,0 +1,101 @@
+"""Measured numbers as text, and texts whose places are filled with them when a table or a page is written."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pandas as pd
+
+from bnn_atlas.claims.verdict import Judgement
+
+PLACE = re.compile(r"\{(=[^{}]+|here|here_error)\}")
+"""`{here}`, `{here_error}`: what the claim itself measured and its error; `{=claim}`: what another claim measured, with
+its error; `{=run/metric}` and `{=run/metric/at}`: a row of the study's metric table."""
+MISSING = "\N{EN DASH}"
+MINUS = "\N{MINUS SIGN}"
+MOST_DECIMALS = 7
+SIGNIFICANT = 4
+"""Digits of a number without an error."""
+
+
+class Numbers(NamedTuple):
+    """What the places of a study's texts can stand for."""
+
+    claims: Mapping[str, Judgement]
+    table: pd.DataFrame | None
+
+    def filled(self, text: str, own: Judgement | None = None) -> str:
+        """The text with its places filled; `own` is the claim that it belongs to. An en dash for what was not measured.
+
+        Raises KeyError for a claim, or a form of place, that does not exist.
+        """
+        return PLACE.sub(lambda match: self._value(match[1], own), text)
+
+    def _value(self, key: str, own: Judgement | None) -> str:
+        if not key.startswith("="):
+            if own is None:
+                raise KeyError(f"{{{key}}} stands for the value of a claim, and this text belongs to none")
+            error = own.measured.error if own.measured else None
+            return here(own) if key == "here" else number(error, error)
+        name, *rest = key.removeprefix("=").split("/", 2)
+        if not rest:
+            if name not in self.claims:
+                raise KeyError(f"{{{key}}}: no claim '{name}'")
+            return here(self.claims[name])
+        return self._row(name, rest[0], rest[1] if len(rest) > 1 else "")
+
+    def _row(self, run: str, metric: str, at: str) -> str:
+        """Mean over splits of a metric of all chains and draws, with its standard error if there is one split."""
+        if self.table is None:
+            return MISSING
+        table = self.table
+        rows = table[(table["run"] == run) & (table["metric"] == metric) & (table["at"] == at)]
+        rows = rows[~rows["dataset"].str.contains("/")]
+        rows = rows.sort_values(["chains", "draws"], kind="stable").groupby("split").tail(1)
+        if rows.empty:
+            return MISSING
+        error = rows["standard_error"].iloc[0] if len(rows) == 1 else rows["value"].std() / len(rows) ** 0.5
+        return spread(float(rows["value"].mean()), None if pd.isna(error) else float(error))
+
+
+def here(judged: Judgement) -> str:
+    """What a claim measured, with its error; a difference with its sign; an en dash if there is nothing."""
+    measured = judged.measured
+    if measured is None:
+        return MISSING
+    return spread(measured.value, measured.error, _decimals(judged), signed=judged.other is not None)
+
+
+def published(judged: Judgement) -> str:
+    """The published number, with `~` if it was read off, and its printed error; empty if there is none."""
+    given = judged.claim.published
+    if given is None:
+        return ""
+    return f"+{given.text}" if judged.claim.than is not None and given.value > 0 else given.text
+
+
+def spread(value: float, error: float | None, decimals: int = 0, signed: bool = False) -> str:
+    """`0.1234 ± 0.0012`: two digits of the error, and as many decimals of the value."""
+    sign = "+" if signed and value > 0 else ""
+    text = sign + number(value, error, decimals)
+    if error is None or error < 10**-MOST_DECIMALS:
+        return text
+    return f"{text} \N{PLUS-MINUS SIGN} {number(error, error, decimals)}"
+
+
+def number(value: float | None, error: float | None = None, decimals: int = 0) -> str:
+    """A number with a real minus sign, and the decimals that its error gives it; an en dash for None."""
+    if value is None or not math.isfinite(value):
+        return MISSING if value is None else str(value).replace("-", MINUS)
+    if error:
+        digits = 1 - math.floor(math.log10(error))
+    else:
+        digits = max(decimals, SIGNIFICANT - 1 - math.floor(math.log10(abs(value)))) if value else decimals
+    return f"{value:,.{min(max(digits, 0), MOST_DECIMALS)}f}".replace("-", MINUS)
+
+
+def _decimals(judged: Judgement) -> int:
+    """Decimals of the published number."""
+    given = judged.claim.published
+    return len(re.split(r"\.", re.split(r" |$", given.text)[0])[-1]) if given and "." in given.text else 0

@@ -1,0 +1,67 @@
+"""The rules that turn a difference, its error and the size that matters into a verdict."""
+
+import pytest
+
+from bnn_atlas.claims.rules import Verdict, decide
+
+AGREES, DIFFERS, UNSURE, HOLDS, SMALLER, NOT = (
+    Verdict.AGREES, Verdict.DIFFERS, Verdict.CANNOT_TELL, Verdict.HOLDS, Verdict.SMALLER, Verdict.DOES_NOT_HOLD
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("relation", "d", "error", "size", "verdict"),
+    [
+        ("equals", 0.1, 0.02, 0.1, AGREES),
+        ("equals", -0.1, None, 0.1, AGREES),
+        ("equals", 0.11, 0.02, 0.1, DIFFERS),
+        ("equals", -0.11, None, 0.1, DIFFERS),
+        ("equals", 0.11, 0.06, 0.1, UNSURE),
+        ("equals", 0.0, 0.06, 0.1, UNSURE),
+        ("equals", 0.09, 0.04, 0.1, AGREES),
+        ("above", 0.1, 0.04, 0.1, HOLDS),
+        ("above", 0.09, 0.04, 0.1, SMALLER),
+        ("above", 0.02, 0.03, 0.1, NOT),
+        ("above", 0.02, 0.05, 0.1, UNSURE),
+        ("above", 0.2, 0.11, 0.1, UNSURE),
+        ("above", -0.3, 0.1, 0.1, NOT),
+        ("above", 0.1, 0.04, 0.0, HOLDS),
+        ("above", 0.1, 0.06, 0.0, UNSURE),
+        ("above", -0.1, 0.06, 0.0, UNSURE),
+        ("above", -0.1, 0.04, 0.0, NOT),
+        ("above", 0.0, None, 0.0, NOT),
+        ("below", -0.1, 0.04, 0.1, HOLDS),
+        ("below", 0.3, 0.1, 0.1, NOT),
+        ("alike", 0.05, 0.02, 0.1, HOLDS),
+        ("alike", -0.05, 0.03, 0.1, UNSURE),
+        ("alike", -0.15, 0.02, 0.1, NOT),
+        ("at_least", 0.2, 0.05, 0.1, HOLDS),
+        ("at_least", 0.2, 0.06, 0.1, UNSURE),
+        ("at_least", 0.0, 0.04, 0.1, NOT),
+        ("at_least", -0.05, 0.02, -0.1, HOLDS),
+        ("at_most", 0.0, 0.05, 0.1, HOLDS),
+        ("at_most", 0.0, 0.06, 0.1, UNSURE),
+        ("at_most", 0.2, 0.04, 0.1, NOT),
+    ],
+)
+def test_a_verdict_follows_from_the_difference_its_error_and_the_size(
+    relation: str, d: float, error: float | None, size: float, verdict: Verdict
+) -> None:
+    limits = {"bound": size} if relation.startswith("at_") else {"size": size}
+    found = decide(relation, d, error, **limits)  # type: ignore[arg-type]
+    assert found.verdict == verdict
+    assert bool(found.reason) == (verdict not in (AGREES, HOLDS))
+    if verdict is NOT and relation in ("above", "below"):
+        assert (found.reason == "the other sign") == ((d < 0) == (relation == "above") and d != 0)
+
+
+@pytest.mark.parametrize(
+    ("relation", "d", "error", "size"),
+    [("equals", 0.03, 0.06, 0.1), ("above", 0.02, 0.05, 0.1), ("above", 0.1, 0.06, 0.0), ("alike", -0.05, 0.03, 0.1)],
+)
+def test_with_the_wanted_error_the_same_difference_can_be_told(
+    relation: str, d: float, error: float, size: float
+) -> None:
+    wanted = decide(relation, d, error, size).wanted  # type: ignore[arg-type]
+    assert decide(relation, d, 1.01 * wanted, size).verdict == UNSURE  # type: ignore[arg-type]
+    assert decide(relation, d, 0.99 * wanted, size).verdict != UNSURE  # type: ignore[arg-type]
