@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnn_atlas.figures.kinds.outside import entropy_histograms, ood_auroc
+from bnn_atlas.figures.kinds.outside import entropy_cdf, entropy_histograms, ood_auroc
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.classes import entropy_shares
 from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
@@ -72,6 +72,11 @@ def test_bins_and_means_of_test_rows_and_other_sets(tmp_path: Path) -> None:
     figure = entropy_histograms([one]).figure
     assert [ax.get_title() for ax in figure.axes] == ["test rows", "notMNIST"]
     assert len(entropy_histograms([one, uncertain(tmp_path, "b", 0)]).figure.axes) == 4, "a row per label"
+    up_to = entropy_cdf([one]).numbers.groupby("set")["value"]
+    assert up_to.last().tolist() == pytest.approx([1, 1])
+    assert (up_to.diff().dropna() >= 0).all()
+    outside, inside = (up_to.get_group(name).iloc[len(up_to.get_group(name)) // 2] for name in ("ood-notmnist", "test"))
+    assert outside < inside, "rows of the other set are less certain"
     stairs = figure.axes[0].patches[0].get_data()
     np.testing.assert_allclose(stairs.values, bins.loc[bins["set"] == "test", "value"])
     assert stairs.edges[0] == 0
@@ -79,6 +84,6 @@ def test_bins_and_means_of_test_rows_and_other_sets(tmp_path: Path) -> None:
 
 def test_more_sets_than_fit_are_refused(tmp_path: Path) -> None:
     many = {f"ood-d{i}": {"auroc_confidence": 0.9, "predictive_entropy_ood": 0.1} for i in range(6)}
-    for kind, number, most in ((ood_auroc, 6, 5), (entropy_histograms, 6, 4)):
+    for kind, number, most in ((ood_auroc, 6, 5), (entropy_histograms, 6, 4), (entropy_cdf, 6, 4)):
         with pytest.raises(ValueError, match=f"{number} .*sets.*: at most {most} fit"):
             kind([written(tmp_path, "a", {}, many)])

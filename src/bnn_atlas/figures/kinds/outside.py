@@ -16,6 +16,7 @@ from bnn_atlas.figures.set_scores import averaged, read_sets, set_titles
 from bnn_atlas.figures.shown import Shown
 
 KINDS = {
+    "entropy_cdf": {"files": ["table"], "files_if_any": ["sets"], "task": "classification"},
     "entropy_histograms": {"files": ["table"], "files_if_any": ["sets"], "task": "classification"},
     "ood_auroc": {"files": ["table", "sets"], "task": "classification"},
 }
@@ -33,13 +34,8 @@ def entropy_histograms(shown: Sequence[Shown]) -> Drawing:
     that ends at the entropy `right`, or the mean entropy (metric `mean`) with its standard error. Raises ValueError for
     more sets than fit.
     """
-    means = averaged(shown, read_sets(shown, [HISTOGRAM, "predictive_entropy", "predictive_entropy_ood"]))
-    means = means[(means["set"] == TEST) | means["set"].str.startswith(OUTSIDE)]
-    sets = list(dict.fromkeys(means["set"]))
-    check_fits(len(sets), MOST_SETS, "sets of rows", "show runs with fewer")
-    is_bin = means["metric"] == HISTOGRAM
-    right = pd.to_numeric(means["at"].where(is_bin), errors="coerce")
-    numbers = means.assign(metric=np.where(is_bin, "share", "mean"), right=right).reset_index(drop=True)
+    numbers = _entropies(shown)
+    sets = list(dict.fromkeys(numbers["set"]))
     looks, titles = method_looks(shown), set_titles(shown)
     figure = Figure(figsize=(style.TEXT_WIDTH, 0.55 * len(looks) + 0.75))
     axes = figure.subplots(len(looks), len(sets), squeeze=False, sharex=True, sharey="col")
@@ -59,7 +55,41 @@ def entropy_histograms(shown: Sequence[Shown]) -> Drawing:
         column[0].set_ylim(bottom=0)
         column[-1].set_xlabel("predictive entropy (nats)")
     page.legend_below(figure, {"mean": {"color": style.GREY, "marker": 6, "ls": "none", "ms": 4, "mew": 0}})
-    return Drawing(figure, numbers[["label", "method", "set", "metric", "right", "value", "error", "repetitions"]])
+    return Drawing(figure, numbers)
+
+
+def entropy_cdf(shown: Sequence[Shown]) -> Drawing:
+    """Share of rows whose predictive entropy is at most x, a panel for the test rows and one per other data set.
+
+    Columns as in `entropy_histograms`, with the share up to `right` in place of that of a bin, and without means.
+    """
+    numbers = _entropies(shown)
+    sets, looks, titles = list(dict.fromkeys(numbers["set"])), method_looks(shown), set_titles(shown)
+    numbers = numbers[numbers["metric"] == "share"].sort_values("right", kind="stable").drop(columns="error")
+    numbers["value"] = numbers.groupby(["label", "set"])["value"].cumsum()
+    figure, axes = page.panels(len(sets), MOST_SETS, 1.9, wide_from=2, more=0.4, sharex=True, sharey=True)
+    for ax, name in zip(axes.flat, sets, strict=True):
+        for label, look in looks.items():
+            own = numbers[(numbers["set"] == name) & (numbers["label"] == label)]
+            ax.plot([0, *own["right"]], [0, *own["value"]], color=look.colour, ls=look.dash)
+        ax.set_title(titles.get(name, name))
+        ax.set_xlabel("predictive entropy (nats)")
+        ax.set_xlim(0, float(numbers["right"].max()))
+        ax.set_ylim(0, 1)
+    axes[0, 0].set_ylabel("share of rows up to it")
+    page.legend_below(figure, {label: {"color": look.colour, "ls": look.dash} for label, look in looks.items()})
+    return Drawing(figure, numbers)
+
+
+def _entropies(shown: Sequence[Shown]) -> pd.DataFrame:
+    """Shares of rows in bins of the entropy, and its mean, on the test rows and on other data sets."""
+    means = averaged(shown, read_sets(shown, [HISTOGRAM, "predictive_entropy", "predictive_entropy_ood"]))
+    means = means[(means["set"] == TEST) | means["set"].str.startswith(OUTSIDE)]
+    check_fits(means["set"].nunique(), MOST_SETS, "sets of rows", "show runs with fewer")
+    is_bin = means["metric"] == HISTOGRAM
+    right = pd.to_numeric(means["at"].where(is_bin), errors="coerce")
+    numbers = means.assign(metric=np.where(is_bin, "share", "mean"), right=right).reset_index(drop=True)
+    return numbers[["label", "method", "set", "metric", "right", "value", "error", "repetitions"]]
 
 
 SCORES = {"auroc_confidence": "by the largest probability", "auroc_entropy": "by predictive entropy"}

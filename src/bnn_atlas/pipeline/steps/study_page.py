@@ -72,7 +72,7 @@ def study_page(destination: str | Path, *, plan: Mapping[str, Any], command: str
     files = found.figures | {name: _kept_files(earlier, name) for name in earlier.figures if name not in found.figures}
     with replaced(destination) as folder, tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        files |= _of_rows(plan, piece, files, work)
+        files |= _of_rows(plan, piece, found.figures, work)
         if claimed:
             pictures = {figure: path for figure, paths in files.items() for path in paths if path.suffix == ".png"}
             pictures |= {f: paths[0].with_suffix(".png") for f, paths in files.items() if f not in pictures and paths}
@@ -229,32 +229,32 @@ def _of_claims(plan: Mapping[str, Any], work: Path) -> dict[str, list[Path]]:
 
 
 def _of_rows(plan: Mapping[str, Any], piece: Piece, there: Collection[str], work: Path) -> dict[str, list[Path]]:
-    """Draw the missing figures that need only metric tables, if all their runs are available."""
-    wanted = {name: of for name, figure in plan["figures"].items() if (of := figure["of_rows"]) and name not in there}
-    references = {
-        name for of in wanted.values() for one in of["described"]["shown"] for name in one["parts"].get("against", ())
-    }
-    rows = piece.table
+    """Draw figures that need only metric tables, unless they are `there`, if all their runs are available."""
+    rows = dict(iter(piece.table.groupby(["run", "split"])))
+    made = {}
+    for name, figure in plan["figures"].items():
+        if (of := figure["of_rows"]) and name not in there:
+            shown = of["described"]["shown"]
+            if all((one["run"], one["split"]) in rows for one in shown):
+                try:
+                    kept = [_with_rows(one, rows[one["run"], one["split"]], work) for one in shown]
+                    made[name] = _draw(of, work, {"shown": kept})
+                except ValueError as error:  # results of earlier code may lack rows
+                    log.warning("%s is not drawn from what was kept: %s", name, error)
+    return made
+
+
+def _with_rows(one: Mapping[str, Any], rows: pd.DataFrame, work: Path) -> dict[str, Any]:
+    """A run and split of a figure with files of its rows: its own, those of further sets, those by reference."""
+    references = one["parts"].get("against", ())
     of_set, against = rows["dataset"].str.contains("/"), rows["at"].isin(references)
     parts = {"table": rows[~of_set & ~against], "sets": rows[of_set & ~against]}
-    for name, part in {**parts, **{one: rows[rows["at"] == one] for one in references}}.items():
-        write_rows(work / f"{name}.parquet", part)
-    made = {}
-    for name, of in wanted.items():
-        shown = [
-            {
-                **one,
-                "files": {file: str(work / f"{file}.parquet") for file in one["files"]},
-                "parts": {"against": {part: str(work / f"{part}.parquet") for part in one["parts"].get("against", {})}},
-            }
-            for one in of["described"]["shown"]
-        ]
-        if {(one["run"], one["split"]) for one in shown} <= piece.places:
-            try:
-                made[name] = _draw(of, work, {"shown": shown})
-            except ValueError as error:  # results of earlier code may lack the rows
-                log.warning("%s is not drawn from what was kept: %s", name, error)
-    return made
+    parts |= {name: rows[rows["at"] == name] for name in references}
+    files = {name: str(work / f"{one['run']}-{one['split']}-{name}.parquet") for name in parts}
+    for name, file in files.items():
+        write_rows(file, parts[name])
+    against_files = {name: files[name] for name in references}
+    return {**one, "files": {name: files[name] for name in one["files"]}, "parts": {"against": against_files}}
 
 
 def _draw(figure: Mapping[str, Any], work: Path, changes: Mapping[str, Any]) -> list[Path]:
