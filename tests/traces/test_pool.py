@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bnn_atlas.models.layout import Layout
+from bnn_atlas.records import digests, held
 from bnn_atlas.traces import TraceError, open_pool, open_trace, pool_traces
 
 from .making import LAYOUT, make_draws, make_statistics, write_trace
@@ -158,6 +159,27 @@ def test_incomplete_missing_and_changed_blocks_are_refused(blocks, tmp_path, mak
     (paths[0] / "draws" / "c.0.0.0").unlink()
     with pytest.raises(TraceError, match="incomplete"):
         pool_traces(paths, target)
+
+
+def test_other_draws_of_the_same_shape_are_another_pool(blocks, tmp_path):
+    paths, target = blocks[0], tmp_path / "pool" / "pool.json"
+
+    def record() -> None:
+        with held(paths[1]) as one:
+            one.content = {"outputs": digests([paths[1]], tmp_path)}
+
+    record()
+    pool_traces(paths, target)
+    before = target.read_bytes()
+    assert open_pool(target).chains == 7
+    shutil.rmtree(paths[1])
+    write_trace(paths[1], make_draws(2, 10, seed=9), make_statistics(2, 10, 9), chain_ids=[0, 1])
+    record()
+    with pytest.raises(TraceError, match=r"block1.* has changed .* sha256 was .* Delete the pool, and run"):
+        open_pool(target)
+    pool_traces(paths, target)
+    assert target.read_bytes() != before
+    assert open_pool(target).chains == 7
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": "bnn-atlas pool 1"}', '{"blocks": [{}]}'])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bnn_atlas.files import atomic
+from bnn_atlas.records import read, record_of
 from bnn_atlas.traces.draws import Draws, Index, positions
 from bnn_atlas.traces.shard import TraceError, read_shards
 from bnn_atlas.traces.store import Trace, open_trace
@@ -91,9 +92,10 @@ class Pool(Draws):
 def pool_traces(paths: Iterable[str | Path], destination: str | Path) -> None:
     """Write `destination` (a pool.json): the blocks' paths relative to it, their chains, and what they share.
 
-    The order of `paths` does not matter. Blocks that a rule stopped at different draws are pooled up to the last draw
-    that all of them have. Raises TraceError, naming both blocks, if two differ in parameters, number type, draws or
-    statistics or share a chain, and as `open_trace` for an incomplete block.
+    A block that a job has recorded is listed with its SHA-256, so that other draws are another pool. The order of
+    `paths` does not matter. Blocks that a rule stopped at different draws are pooled up to the last draw that all of
+    them have. Raises TraceError, naming both blocks, if two differ in parameters, number type, draws or statistics or
+    share a chain, and as `open_trace` for an incomplete block.
     """
     target = Path(destination)
     blocks = sorted((open_trace(path) for path in paths), key=lambda block: int(block.chain_ids.min()))
@@ -117,6 +119,7 @@ def pool_traces(paths: Iterable[str | Path], destination: str | Path) -> None:
             {
                 "path": Path(os.path.relpath(block.path.resolve(), folder)).as_posix(),
                 "chain_ids": block.chain_ids.tolist(),
+                **_recorded(block.path),
             }
             for block in blocks
         ],
@@ -133,7 +136,7 @@ def open_pool(path: str | Path) -> Pool:
     try:
         content = json.loads(source.read_bytes())
         folder = source.resolve().parent
-        entries = [((folder / entry["path"]).resolve(), entry["chain_ids"]) for entry in content["blocks"]]
+        entries = [((folder / entry["path"]).resolve(), entry) for entry in content["blocks"]]
         stated = content["format"]
     except OSError as error:
         raise TraceError(
@@ -148,10 +151,10 @@ def open_pool(path: str | Path) -> Pool:
     if not blocks:
         raise TraceError(f"the pool {source} lists no blocks. {AGAIN}")
     draws = min(block.draws for block in blocks)
-    for block, (block_path, chain_ids) in zip(blocks, entries, strict=True):
-        for what, value in {**_shared(block, draws), "chain_ids": block.chain_ids.tolist()}.items():
-            expected = chain_ids if what == "chain_ids" else content.get(what)
-            if value != expected:
+    for block, (block_path, entry) in zip(blocks, entries, strict=True):
+        recorded = _recorded(block.path) if "sha256" in entry else {}
+        for what, value in {**_shared(block, draws), "chain_ids": block.chain_ids.tolist(), **recorded}.items():
+            if value != (expected := {**content, **entry}.get(what)):
                 raise TraceError(
                     f"{block_path} has changed since {source} was written: {what} was {expected} and is {value}. "
                     f"{AGAIN}"
@@ -172,6 +175,12 @@ def _shared(block: Trace, draws: int) -> dict[str, Any]:
         "statistics": {name: kind.name for name, kind in block.statistics.items()},
         STOPPING: {key: rule[key] for key in ("alpha", "planned_draws")} if rule else None,
     }
+
+
+def _recorded(trace: Path) -> dict[str, str]:
+    """`sha256` -> that of a trace by its record; empty if it has none, or is being made again."""
+    outputs = {Path(name).name: digest for name, digest in read(record_of(trace)).get("outputs", {}).items()}
+    return {"sha256": outputs[trace.name]} if trace.name in outputs else {}
 
 
 def _common(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
