@@ -4,12 +4,12 @@
 rule metrics:
     """Score a run's predictions of the test rows, and judge whether its draws can be trusted."""
     input:
-        lambda w: list(INPUTS.source_table(w).values()),
         dataset=INPUTS.dataset,
         split=INPUTS.split,
         pool=f"{RUN}/pool/pool.json",
         predictions=f"{RUN}/predictive/test.npz",
         timings=INPUTS.timings,
+        source=INPUTS.source_table,
     output:
         **{name: f"{RUN}/metrics/{file}.parquet" for name, file in METRIC_FILES.items()},
     log:
@@ -29,7 +29,6 @@ rule metrics:
         draws=lambda w: {
             "batch_rows": getattr(INPUTS.run(w).config.method, "batch_size", None),
             **INPUTS.scored_draws(w),
-            **INPUTS.source_table(w),
         },
     message:
         "Scoring {wildcards.run} (split {wildcards.split})"

@@ -235,11 +235,11 @@ class Inputs:
         """Which draws of a run are predicted and scored; empty if all are."""
         return {"last": True} if isinstance(self.run(w).config.method, PathConfig) else {}
 
-    def source_table(self, w: Wildcards) -> dict[str, str]:
-        """`source` -> metric table of the run whose draws gave a compact representation its moments."""
+    def source_table(self, w: Wildcards) -> str | list[str]:
+        """Metric table of the run whose draws gave a compact representation its moments."""
         if not isinstance(self.run(w).config.method, CompactConfig):
-            return {}
-        return {"source": self.paths.of(self._source(w), int(w.split), "metrics/metrics.parquet")}
+            return []
+        return self.paths.of(self._source(w), int(w.split), "metrics/metrics.parquet")
 
     def source_frame(self, w: Wildcards) -> str | list[str]:
         """Frame of the alignment of the draws that gave a compact representation its moments."""

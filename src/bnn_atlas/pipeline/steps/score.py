@@ -31,11 +31,11 @@ def score(
     pool: str | Path,
     predictions: str | Path,
     timings: Sequence[str | Path],
+    source: str | Path | Sequence[str] = (),
     *,
     identity: Mapping[str, Any],
     marks: Sequence[str] = (),
     last: bool = False,
-    source: str | Path | None = None,
     **given: Any,
 ) -> None:
     """Score a pooled trace and its predictions of the test rows, and write the tables of the rule `metrics`.
@@ -56,7 +56,7 @@ def score(
         **given,
     )
     scored = evaluate.score(last_draws(draws) if last else draws, summary, data, run)
-    further = [*evaluate.split_measurements(data), *([source_measurement(read_table(source))] if source else [])]
+    further = [*evaluate.split_measurements(data), *([source_measurement(read_table(str(source)))] if source else [])]
     rows = [*scored.rows, *as_rows(whose, further, summary)]
     evaluate.write_scored(scored._replace(rows=marked(rows, marks)), files)
 
