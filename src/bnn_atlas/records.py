@@ -14,8 +14,8 @@ import re
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import cache
+from contextlib import contextmanager, suppress
+from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,9 @@ FINGERPRINT = "fingerprint"
 """Field of results that are made again only if the hash of all that they depend on has changed (`making`)."""
 CHECKSUM = "checksum"
 """Field with the CRC-32 of all others."""
+LARGE = 64 * 2**20
+"""Bytes of a file or folder above which jobs that read it take its SHA-256 from its record; what is that large notices
+damage by itself."""
 NEW = ".new"
 """Ending of a record that is being written."""
 PACKAGES = ("jax", "numpy")
@@ -35,12 +38,12 @@ VECTORS = {"avx512f": 512, "avx2": 256, "avx": 256, "sse2": 128, "asimd": 128}
 """Flag of a processor -> width of its vectors in bits, the widest first."""
 _HELD = re.compile(r"^held by process.*\n?", re.MULTILINE)
 """The line of the holder (`locks.this_process`)."""
-_mine: "dict[tuple[Path, int], Record]" = {}
+_mine: "dict[tuple[Path, int], Held]" = {}
 """The records whose locks this process holds, by their path and thread."""
 os.register_at_fork(after_in_child=_mine.clear)
 
 
-class Record:
+class Held:
     """The record of a result whose lock this process holds."""
 
     def __init__(self, before: Mapping[str, Any], waited: bool) -> None:
@@ -64,7 +67,7 @@ def record_of(destination: str | Path) -> Path:
 
 
 @contextmanager
-def held(destination: str | Path, while_waiting: Callable[[], None] = lambda: None) -> Iterator[Record]:
+def held(destination: str | Path, while_waiting: Callable[[], None] = lambda: None) -> Iterator[Held]:
     """Hold the record of a result; wait while another process (such as an orphaned cluster job) holds it.
 
     While waiting, `while_waiting` is called every second; it may raise. Within the block, the thread can hold the same
@@ -87,7 +90,7 @@ def held(destination: str | Path, while_waiting: Callable[[], None] = lambda: No
         if old.is_file():
             before = before or {FINGERPRINT: old.read_text(encoding="utf-8")}
             old.unlink()
-        record = _mine[key] = Record(before, waited)
+        record = _mine[key] = Held(before, waited)
         with refusals(path, "The record of a result has to be written before and after the result"):
             file.write(f"\n{this_process()}\n")
             file.flush()
@@ -132,14 +135,25 @@ def making(destination: str | Path, fingerprint: str) -> Iterator[bool]:
         record.content[FINGERPRINT] = fingerprint
 
 
+class DamagedInput(ValueError):
+    """What a job reads is not what its record says; the message names the file and says what to do."""
+
+
 def read(path: Path) -> dict[str, Any]:
     """The record at a path; empty if there is none, it is damaged, or the result was not finished."""
     if any(path == mine for mine, _ in _mine):  # reading the file would end the lock
         return {}
     try:
-        text = path.read_text(encoding="utf-8")
+        state = path.stat()
+        return _read(path, state.st_ino, state.st_mtime_ns, state.st_size)
     except (OSError, UnicodeDecodeError):
         return {}
+
+
+@lru_cache(maxsize=10_000)
+def _read(path: Path, *state: int) -> dict[str, Any]:
+    """The record at a path with this state (inode, time and size), for plans, which ask for most of them again."""
+    text = path.read_text(encoding="utf-8")
     return {} if _HELD.search(text) else parsed_text(text)
 
 
@@ -162,28 +176,58 @@ def is_busy(path: Path) -> bool:
 
 def made_by(path: str | Path, results: str | Path) -> dict[str, Any]:
     """The record of the job that made a file below `results`, whichever of its outputs it is; empty if none has it."""
-    file, name = Path(path), name_of(path, results)
-    first = record_of(file)
-    for record in (first, *sorted({*first.parent.glob(".*.record")} - {first})):
-        if name in (content := read(record)).get("outputs", {}):
-            return content
+    name, first = name_of(path, results), record_of(path)
+    if name in (content := read(first)).get("outputs", {}):
+        return content
+    with suppress(OSError):
+        if other := _others(first.parent, first.parent.stat().st_mtime_ns).get(Path(path).name):
+            return content if name in (content := read(other)).get("outputs", {}) else {}
     return {}
+
+
+@lru_cache(maxsize=1_000)
+def _others(folder: Path, changed: int) -> dict[str, Path]:
+    """Name of each file in a folder, last `changed` at this time -> the record there that lists it as an output."""
+    records = sorted(folder.glob(".*.record"))
+    return {Path(name).name: record for record in records for name in read(record).get("outputs", {})}
+
+
+def stated(path: str | Path, results: str | Path) -> str | None:
+    """The SHA-256 of a file in its record; None if it has none."""
+    return made_by(path, results).get("outputs", {}).get(name_of(path, results))
 
 
 def is_damaged(path: str | Path, results: str | Path) -> bool:
     """Whether a file differs from what its record says; not if it has none."""
-    record = made_by(path, results)
-    return bool(record) and record["outputs"][name_of(path, results)] != digest(Path(path))
+    return stated(path, results) not in (None, digest(Path(path)))
 
 
-def digests(paths: Iterable[str | Path], results: str | Path, recorded: bool = False) -> dict[str, str]:
-    """Name of each file or folder -> its SHA-256; if `recorded`, that in its record, where it has one."""
+def digests(paths: Iterable[str | Path], results: str | Path) -> dict[str, str]:
+    """Name of each file or folder -> its SHA-256."""
+    return {name_of(path, results): digest(Path(path)) for path in paths}
+
+
+def digests_of_inputs(paths: Iterable[str | Path], results: str | Path) -> dict[str, str]:
+    """The same for what a job reads; for what is `LARGE` and has a record, as stated there.
+
+    Raises:
+        DamagedInput: a file differs from its record.
+    """
     found = {}
-    for path in paths:
-        name = name_of(path, results)
-        known = made_by(path, results) if recorded else {}
-        found[name] = known["outputs"][name] if known else digest(Path(path))
+    for path in map(Path, paths):
+        known = stated(path, results)
+        whole = known if known and _size(path) > LARGE else digest(path)
+        if known not in (None, whole):
+            raise DamagedInput(
+                f"{path}: changed or damaged since its job made it; let `snakemake --cores 2 check --config mend=true` "
+                "remove it, and start again"
+            )
+        found[name_of(path, results)] = whole
     return found
+
+
+def _size(path: Path) -> int:
+    return sum(file.stat().st_size for file in (path.rglob("*") if path.is_dir() else [path]))
 
 
 def digest(path: Path) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bnn_atlas.pipeline import steps
-from bnn_atlas.records import environment, made_by, read
+from bnn_atlas.records import DamagedInput, environment, made_by, read
 from bnn_atlas.sources import PACKAGE
 
 RULES = Path(__file__).parents[3] / "workflow" / "rules"
@@ -142,13 +142,23 @@ def test_the_record_of_a_job_says_what_made_its_outputs(monkeypatch: pytest.Monk
         **environment(),
     }
     renamed = (tmp_path / "results").rename(tmp_path / "elsewhere") / "demo"
-    (renamed / "c" / "1").write_text("changed since")
     assert made_by(renamed / "c", renamed) == record
-    job = job_of(renamed)
-    job.input, job.output = Files({"tables": [str(renamed / "c")]}), Files({"destination": str(renamed / "d")})
     (renamed / "d").touch()
+    steps.run(job := reader(renamed))
+    assert read(renamed / ".d.record")["inputs"] == record["outputs"]
+    (renamed / "c" / "1").write_text("changed since")
+    with pytest.raises(DamagedInput, match=r"demo/c: .*check --config mend=true"):
+        steps.run(job)
+    monkeypatch.setattr("bnn_atlas.records.LARGE", 0)
     steps.run(job)
-    assert json.loads((renamed / ".d.record").read_text())["inputs"] == record["outputs"], "taken from its record"
+    assert read(renamed / ".d.record")["inputs"] == record["outputs"], "taken from its record"
+
+
+def reader(folder: Path) -> SimpleNamespace:
+    """A job that makes `d` from the output of the other one."""
+    job = job_of(folder)
+    job.input, job.output = Files({"tables": [str(folder / "c")]}), Files({"destination": str(folder / "d")})
+    return job
 
 
 def test_a_job_that_is_interrupted_leaves_the_record_of_what_is_still_there(

@@ -58,6 +58,9 @@ def run(job: Any) -> None:
 
     Args:
         job: the object that Snakemake passes to a script as `snakemake`.
+
+    Raises:
+        DamagedInput: an input differs from its record.
     """
     from bnn_atlas import records
     from bnn_atlas.files import remove, remove_leftovers
@@ -74,7 +77,7 @@ def run(job: Any) -> None:
         made_from = {
             "rule": job.rule,
             "settings": compared(job.params),
-            "inputs": records.digests(job.input, results, recorded=True),
+            "inputs": records.digests_of_inputs(job.input, results),
         }
         if record.says(made_from):
             recorded = record.before["outputs"]
