@@ -8,7 +8,7 @@ from snakemake.utils import min_version
 sys.path.insert(0, f"{workflow.basedir}/src")
 from bnn_atlas.pipeline import hooks
 from bnn_atlas.pipeline.changes import changes_text
-from bnn_atlas.pipeline.estimate import Records, estimate
+from bnn_atlas.pipeline.estimate import Times, estimate
 from bnn_atlas.pipeline.targets import Targets
 
 STARTED = time.monotonic()
@@ -58,7 +58,7 @@ rule all:
 
 
 hooks.group_jobs(workflow, RESOURCES.groups)
-RECORDS = f"{RESULTS}/benchmarks"
+BENCHMARKS = f"{RESULTS}/benchmarks"
 TARGETS = Targets(ATLAS, PATHS, FIGURES, INPUTS.run_targets)
 for name, text in TARGETS.sentences.items():
     workflow.get_rule(name).docstring = text
@@ -66,8 +66,8 @@ for handler in workflow.logger_manager.get_log_handlers():
     if type(handler).__module__ == "snakemake_logger_plugin_bnn_atlas":
         handler.describe = lambda changed: changes_text(ATLAS, Path(workflow.basedir) / "config" / "studies", changed)
         handler.estimate = lambda: estimate(
-            hooks.jobs_to_run(workflow, RECORDS),
-            Records(Path(RECORDS), Path(workflow.basedir) / KEPT, SCALE),
+            hooks.jobs_to_run(workflow, BENCHMARKS),
+            Times(Path(BENCHMARKS), Path(workflow.basedir) / KEPT, SCALE),
             workflow.resource_settings.cores,
         )
         handler.refusal = lambda: TARGETS.refusals(hooks.requested_targets(workflow), {r.name for r in workflow.rules})

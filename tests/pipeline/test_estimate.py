@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bnn_atlas.pipeline.estimate import Estimate, Records, estimate
+from bnn_atlas.pipeline.estimate import Estimate, Times, estimate
 
 
 def recorded(folder: Path, name: str, seconds: float, cpu: float) -> None:
@@ -39,17 +39,17 @@ def kept(folder: Path, scale: str) -> Path:
 )
 def test_the_nearest_record_counts(tmp_path: Path, name: str, seconds: float, is_known: bool) -> None:
     recorded(tmp_path / "benchmarks", "sample/study/run/split2/block0", 7, 3)
-    assert Records(tmp_path / "benchmarks", kept(tmp_path, "laptop"), "laptop")(name) == (seconds, is_known)
+    assert Times(tmp_path / "benchmarks", kept(tmp_path, "laptop"), "laptop")(name) == (seconds, is_known)
 
 
 def test_sentences(tmp_path: Path) -> None:
     names = ["sample/study/run/split0/block0", "sample/study/new/split0/block0", None]
     jobs = [(number, name, 1, ()) for number, name in enumerate(names)]
     page = kept(tmp_path, "laptop")
-    by_scale = {scale: str(estimate(jobs, Records(tmp_path / "none", page, scale), 2)) for scale in ("laptop", "paper")}
+    by_scale = {scale: str(estimate(jobs, Times(tmp_path / "none", page, scale), 2)) for scale in ("laptop", "paper")}
     assert by_scale["laptop"] == "About 2 min on 2 cores, by the recorded times of 1 of 2 jobs."
     assert by_scale["paper"].startswith("More than 2 min on 2 cores")
-    assert "without recorded times" in str(estimate(jobs, Records(tmp_path / "none", page, "demo"), 1))
+    assert "without recorded times" in str(estimate(jobs, Times(tmp_path / "none", page, "demo"), 1))
     times = [str(Estimate({1: seconds}, 1, 1, False)).split(" on ")[0] for seconds in (44, 5000, 40000, 4e5)]
     assert times == ["About 44 s", "About 83 min", "About 11 h", "About 5 days"]
 
@@ -70,10 +70,10 @@ def test_jobs_that_wait_for_each_other_take_no_less_on_more_cores(
     for name, recorded_seconds in zip((names[1], names[3]), (10, 7), strict=True):
         recorded(tmp_path, str(name), recorded_seconds, 0)
     jobs = [(number, name, threads, before.get(number, ())) for number, name in names.items()]
-    plan = estimate(jobs, Records(tmp_path, tmp_path / "docs", "demo"), cores)
+    plan = estimate(jobs, Times(tmp_path, tmp_path / "docs", "demo"), cores)
     assert plan is not None
     assert plan.seconds == seconds
 
 
 def test_nothing_is_said_of_jobs_that_are_never_recorded(tmp_path: Path) -> None:
-    assert estimate([(1, None, 1, ())], Records(tmp_path, tmp_path / "docs", "laptop"), 1) is None
+    assert estimate([(1, None, 1, ())], Times(tmp_path, tmp_path / "docs", "laptop"), 1) is None

@@ -10,7 +10,7 @@ from cycler import cycler
 from matplotlib.colors import to_hex, to_rgb
 
 from bnn_atlas.config.methods.base import Family
-from bnn_atlas.config.methods.registry import METHODS as RECORDS
+from bnn_atlas.config.methods.registry import METHODS as SETTINGS
 
 COLUMN_WIDTH = 3.25
 """Inches: one column of a two-column paper."""
@@ -74,7 +74,7 @@ METHODS = {
         dash(each.variant),
         FAMILIES[each.family][1][each.variant],
     )
-    for kind, each in RECORDS.items()
+    for kind, each in SETTINGS.items()
 }
 """Look of each method, the same in all figures."""
 

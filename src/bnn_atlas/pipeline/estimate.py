@@ -13,7 +13,7 @@ from typing import NamedTuple
 DEMO_SECONDS = 0.8
 """Of a job at scale `demo` on one core: 336 core-seconds for 460 jobs, measured on a quiet machine with two cores."""
 SAMPLED = 20
-"""Largest number of records of a rule in the results that are read to estimate a job that has none."""
+"""Largest number of benchmarks of a rule in the results that are read to estimate a job that has none."""
 
 
 class Estimate(NamedTuple):
@@ -22,10 +22,10 @@ class Estimate(NamedTuple):
     work: dict[int, float]
     """Number of a job -> seconds on one core."""
     known: int
-    """How many of the jobs have a record of themselves or of another split, block or figure of the same run."""
+    """How many of the jobs have a time of themselves or of another split, block or figure of the same run."""
     cores: int
     smaller: bool
-    """Whether the records are of a smaller scale."""
+    """Whether the times are of a smaller scale."""
     longest: float = 0.0
     """Seconds of the longest chain of jobs that wait for each other, each on its own number of cores."""
 
@@ -45,7 +45,7 @@ class Estimate(NamedTuple):
         return f"About {duration(self.seconds)} on {cores}, {source}."
 
 
-class Records:
+class Times:
     """Recorded times of jobs: those in the results of the scale, and those that docs/results keeps."""
 
     def __init__(self, benchmarks: Path, kept: Path, scale: str) -> None:
@@ -76,7 +76,7 @@ class Records:
         """Seconds of a job on one core, and whether they are of this job or this run.
 
         Args:
-            name: path of its record below the folder of records, without the ending.
+            name: path of its benchmark below the folder of benchmarks, without the ending.
         """
         if self._made_times(_rule(name)) is not None and (own := _read(self._benchmarks / f"{name}.tsv")) is not None:
             return own, True
@@ -87,7 +87,7 @@ class Records:
         return (self._similar.get(_rule(name), self._typical) if made is None else made), False
 
     def _made_times(self, rule: str) -> float | None:
-        """Mean over some of a rule's records in the results; None if there are none."""
+        """Mean over some of a rule's benchmarks in the results; None if there are none."""
         if rule not in self._made:
             files = islice((self._benchmarks / rule).rglob("*.tsv"), SAMPLED)
             times = [seconds for file in files if (seconds := _read(file)) is not None]
@@ -95,14 +95,12 @@ class Records:
         return self._made[rule]
 
 
-def estimate(
-    jobs: Iterable[tuple[int, str | None, int, Collection[int]]], records: Records, cores: int
-) -> Estimate | None:
-    """Estimate a plan; None if none of its jobs are ever recorded.
+def estimate(jobs: Iterable[tuple[int, str | None, int, Collection[int]]], times: Times, cores: int) -> Estimate | None:
+    """Estimate a plan; None if none of its jobs are ever timed.
 
     Args:
-        jobs: number of each job; its name in the records, None if it has none; its cores; the jobs that it waits for.
-        records: the recorded times.
+        jobs: number of each job; the name of its benchmark, None if it has none; its cores; the jobs that it waits for.
+        times: the recorded times.
         cores: number of cores in use at a time.
     """
     work: dict[int, float] = {}
@@ -111,13 +109,13 @@ def estimate(
     known = 0
     for number, name, threads, before[number] in jobs:
         if name is not None:
-            work[number], recorded = records(name)
+            work[number], recorded = times(name)
             alone[number] = work[number] / threads
             known += recorded
     ends: dict[int, float] = {}
     for number in TopologicalSorter(before).static_order():
         ends[number] = alone.get(number, 0.0) + max((ends[job] for job in before[number]), default=0.0)
-    return Estimate(work, known, cores, records.smaller, max(ends.values())) if work else None
+    return Estimate(work, known, cores, times.smaller, max(ends.values())) if work else None
 
 
 def duration(seconds: float) -> str:
@@ -129,7 +127,7 @@ def duration(seconds: float) -> str:
 
 
 def _run(name: str) -> str:
-    """Rule, study and run in the name of a record."""
+    """Rule, study and run in the name of a benchmark."""
     return "/".join(name.split("/")[:3])
 
 
@@ -138,7 +136,7 @@ def _rule(name: str) -> str:
 
 
 def _read(file: Path) -> float | None:
-    """Seconds in a record of Snakemake; None if there is no such file or it cannot be read."""
+    """Seconds in a benchmark of Snakemake; None if there is no such file or it cannot be read."""
     try:
         names, values = file.read_text(encoding="utf-8").splitlines()[:2]
         row = dict(zip(names.split("\t"), values.split("\t"), strict=True))
