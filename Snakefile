@@ -24,7 +24,7 @@ report: "workflow/report/workflow.rst"
 include: "workflow/rules/settings.smk"
 
 
-hooks.keep_records(RESULTS)
+hooks.keep_metadata(RESULTS)
 
 
 include: "workflow/rules/data.smk"

@@ -46,7 +46,7 @@ def test_copied_results_count_in_a_fresh_clone(copied):
     [
         ("methods/hmc.py", {"sample": 2}),
         ("warmstart/ensemble.py", {"warmstart": 7}),
-        ("inference/predictor.py", {"predict": 5}),
+        ("inference/predictor.py", {"predict": 6}),
         ("figures/style.py", {}),
     ],
 )
@@ -100,9 +100,31 @@ def test_without_snakemakes_records_a_changed_setting_counts_all_the_same(worksp
     assert planned(workspace)["sample"] == 1
 
 
+def test_what_jobs_have_recorded_counts_whatever_snakemake_knows(copied):
+    """As if one orphan had sampled with other settings, and another one had measured other times."""
+    blocks = {name: copied / RESULTS / f"sampling_perspective/{name}/split0/block0" for name in ("second", "images")}
+    before = {block / ".trace.zarr.record": (block / ".trace.zarr.record").read_text() for block in blocks.values()}
+    for record, text in before.items():
+        content = json.loads(text)
+        del content["checksum"]
+        if "images" in record.parts:
+            (timing,) = [name for name in content["outputs"] if name.endswith("timing.json")]
+            content["outputs"][timing] = "0" * 64
+        else:
+            (method,) = [setting["method"] for setting in content["settings"] if "method" in setting]
+            method["trajectory_length"] = 0.04
+        record.write_text(json.dumps(content))
+    try:
+        jobs = planned(copied)
+    finally:
+        for record, text in before.items():
+            record.write_text(text)
+    assert (jobs["sample"], jobs["metrics"]) == (1, 2)
+
+
 def test_data_that_are_made_again_count_in_copied_results(copied):
     jobs = planned(copied, "--forcerun", "prepare")
-    assert (jobs["warmstart"], jobs["sample"], jobs["predict"], jobs["predict_sets"]) == (7, 7, 5, 1)
+    assert (jobs["warmstart"], jobs["sample"], jobs["predict"], jobs["predict_sets"]) == (7, 8, 6, 1)
 
 
 def test_a_forced_job_keeps_draws_that_are_up_to_date(workspace):
@@ -145,13 +167,13 @@ def test_editing_the_module_of_a_figure_redraws_that_figure_alone(workspace, fig
 def test_editing_the_style_redraws_all_figures(workspace):
     add_to_functions(workspace / "src/bnn_atlas/figures/style.py", "edited = True")
     assert planned(workspace) == {f"sampling_perspective_{name}": 1 for name in DRAWN}
-    assert planned(workspace, "diagnostics")["diagnostics_page"] == 5
+    assert planned(workspace, "diagnostics")["diagnostics_page"] == 6
 
 
 def test_editing_a_panel_of_the_diagnostics_redraws_the_pages(workspace):
     add_to_functions(workspace / "src/bnn_atlas/figures/diagnostics/courses.py", "edited = True")
     assert planned(workspace) == {}
-    assert planned(workspace, "diagnostics") == {"diagnostics_page": 5, "diagnostics": 1}
+    assert planned(workspace, "diagnostics") == {"diagnostics_page": 6, "diagnostics": 1}
 
 
 def test_comments_and_docstrings_draw_nothing_again(workspace):

@@ -1,4 +1,4 @@
-"""What results were made from, according to Snakemake's records, and whether they match today's settings."""
+"""What results were made from, according to records and Snakemake's metadata, and whether that is today's settings."""
 
 import ast
 import json
@@ -9,20 +9,34 @@ from pathlib import Path
 from typing import Any
 
 from bnn_atlas.pipeline.params import CODE
-from bnn_atlas.pipeline.paths import in_records
+from bnn_atlas.pipeline.paths import in_metadata
+from bnn_atlas.records import made_by
 
 LONGEST = 254
-"""Largest number of characters in a record's file name; Snakemake puts longer ones into nested folders."""
+"""Largest number of characters in the name of a file of metadata; Snakemake puts longer ones into nested folders."""
 
 
-class Records:
-    """Records of the results of one scale (`hooks.keep_records`)."""
+def as_metadata(path: str, results: str) -> dict[str, Any]:
+    """What the record of a file says, as Snakemake's metadata have it; empty if the record does not say it."""
+    record = made_by(path, results)
+    if "settings" not in record:
+        return {}
+    inputs = (name if Path(name).exists() else f"{results}/{name}" for name in record["inputs"])
+    return {
+        "rule": record["rule"],
+        "params": sorted(map(repr, record["settings"])),
+        "input": sorted(in_metadata(name, results) for name in inputs),
+    }
+
+
+class Metadata:
+    """What Snakemake takes for the truth about the results of one scale (`hooks.keep_metadata`)."""
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
         self._results = str(self._folder.parent)
         self.of = lru_cache(maxsize=None)(self._read)
-        """The record of a file by its path; empty if there is none."""
+        """Of a file by its path; empty if there are none."""
 
     def made_from(self, path: str) -> dict[str, Any]:
         """Name of each recorded setting -> its value."""
@@ -50,15 +64,15 @@ class Records:
         return str(self.made_from(path).get(CODE, ""))
 
     def is_current(self, path: str, settings: Mapping[str, Any], inputs: Iterable[str] = ()) -> bool:
-        """Whether a file was made with these settings and, if given, these inputs; true if there is no record."""
-        record = self.of(path)
-        if not record:
+        """Whether a file was made with these settings and, if given, these inputs; true if nothing is known."""
+        known = self.of(path)
+        if not known:
             return True
         made = self.made_from(path)
         same = {name: value for name, value in made.items() if name in settings} == dict(settings)
         gone = [name for name in made if name not in settings and name != CODE and "/" not in name]
-        wanted = sorted(in_records(path, self._results) for path in inputs)
-        return same and not gone and (not wanted or sorted(record.get("input") or ()) == wanted)
+        wanted = sorted(in_metadata(path, self._results) for path in inputs)
+        return same and not gone and (not wanted or sorted(known.get("input") or ()) == wanted)
 
     def is_later(self, path: str, than: Iterable[str]) -> bool:
         """Whether a file was made after others, as far as is recorded."""
@@ -67,11 +81,11 @@ class Records:
         return made is None or all(made >= time for time in times)
 
     def _read(self, path: str) -> dict[str, Any]:
-        name = urlsafe_b64encode(in_records(path, self._results).encode()).decode()
+        name = urlsafe_b64encode(in_metadata(path, self._results).encode()).decode()
         parts = [name[start : start + LONGEST] for start in range(0, len(name), LONGEST)]
         file = self._folder.joinpath(*(f"@{part}" for part in parts[:-1]), parts[-1])
         try:
-            record = json.loads(file.read_text(encoding="utf-8"))
+            found = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return {}
-        return record if isinstance(record, dict) else {}
+            found = {}
+        return {**(found if isinstance(found, dict) else {}), **as_metadata(path, self._results)}

@@ -9,8 +9,8 @@ from bnn_atlas.config.runs.shared import SharedSplit, SharedStart
 from bnn_atlas.config.runs.studies import Run
 
 
-def in_records(path: str, results: str, *, back: bool = False) -> str:
-    """Name of a file in Snakemake's records: the same whatever the folder of all results is called and wherever it is.
+def in_metadata(path: str, results: str, *, back: bool = False) -> str:
+    """Name of a file in Snakemake's metadata: the same whatever the folder of all results is called and wherever it is.
 
     With `back`, the path of the file with this name. Paths outside the results of the scale stay as they are.
     """

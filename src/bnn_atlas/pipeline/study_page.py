@@ -67,7 +67,7 @@ def page_plan(atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, stud
             "findings": findings_of(atlas, study),
         },
         "scale": atlas.settings.scale,
-        "records": f"{paths.results}/records",
+        "metadata": f"{paths.results}/records",
         "benchmarks": f"{paths.results}/benchmarks",
         "claims": claimed_studies(atlas, [study])[0] if study in atlas.claims else None,
         "runs": {name: _run(run, atlas, inputs) for name, run in runs.items()},

@@ -15,7 +15,7 @@ from PIL import Image
 from bnn_atlas.claims.console import read_rows
 from bnn_atlas.files import TableError, save_arrays
 from bnn_atlas.metrics.tables.parquet import write_table
-from bnn_atlas.pipeline.paths import in_records
+from bnn_atlas.pipeline.paths import in_metadata
 from bnn_atlas.pipeline.steps.study_page import study_page
 from bnn_atlas.records import record_of
 from tests.claims.making import CLAIM, planned, row
@@ -64,7 +64,7 @@ class Results:
                 "name": "small", "title": "A study", "paper": "Nobody, 2000", "differences": [], "findings": [],
             },
             "scale": "laptop",
-            "records": str(self.folder / "records"),
+            "metadata": str(self.folder / "records"),
             "benchmarks": str(self.folder / "benchmarks"),
             "claims": STUDY,
             "runs": {run: self._run(run) for run in ("one", "two")},
@@ -127,7 +127,7 @@ class Results:
 
     def record(self, path: str, **values: Any) -> None:
         folder = self.folder / "records"
-        name = urlsafe_b64encode(in_records(path, str(self.folder)).encode()).decode()
+        name = urlsafe_b64encode(in_metadata(path, str(self.folder)).encode()).decode()
         assert len(name) < 254
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(json.dumps(values))

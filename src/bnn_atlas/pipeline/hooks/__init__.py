@@ -11,12 +11,13 @@
 | `relay_sigterm(argv)` | a job's Snakemake keeps SIGTERM to itself while its script runs | its command line |
 | `release_stale_locks()` | the lock of a killed run stops the next one | how `FilePersistence` reads and writes locks |
 | `keep_outputs(rules, argv)` | the outputs of an orphaned job are removed | `Job`, `PersistenceBase.finished` |
-| `keep_records(results)` | copying results looks like a change | records of `FilePersistence`, times of files |
+| `keep_metadata(results)` | plans and times count, not what jobs did | metadata of `FilePersistence`, times of files |
 | `remember_paths()` | the path of a script is taken apart again for every job | `sourcecache.parse_uri` |
 | `remember_signatures()` | the functions of a rule are inspected again for every job | `rules.get_function_params` |
 | `quote_interpreter()` | a path of Python with a blank breaks every script | `_execute_cmd` of `PythonScript` |
 | `without_default_limit(scheduler)` | the default limit of 100 jobs a second costs a core | the limiter |
 | `set_config(workflow, ...)` | a target cannot choose a value of the configuration | `workflow.config_settings` |
+| `targets_of(argv)` | the Snakefile cannot tell what is asked for | `parse_args` |
 | `requested_targets(workflow)` | `onsuccess` cannot tell what was asked for | the settings of the DAG |
 | `jobs_to_run(workflow, ...)` | a logger cannot tell which jobs are in the plan | `DAG.needrun_jobs` |
 | `finish_printing(workflow)` | the lines of `onsuccess` overtake messages | `LoggerManager.queue_listener` |
@@ -29,7 +30,7 @@ import os
 from collections.abc import Collection, Sequence
 
 from bnn_atlas.pipeline.hooks.locks import release_stale_locks
-from bnn_atlas.pipeline.hooks.results import keep_outputs, keep_records
+from bnn_atlas.pipeline.hooks.results import keep_metadata, keep_outputs
 from bnn_atlas.pipeline.hooks.run import (
     finish_printing,
     jobs_to_run,
@@ -38,6 +39,7 @@ from bnn_atlas.pipeline.hooks.run import (
     remember_signatures,
     requested_targets,
     set_config,
+    targets_of,
     without_default_limit,
 )
 from bnn_atlas.pipeline.hooks.sigterm import relay_sigterm
@@ -53,8 +55,8 @@ __all__ = [
     "group_jobs",
     "install",
     "jobs_to_run",
+    "keep_metadata",
     "keep_outputs",
-    "keep_records",
     "quote_interpreter",
     "relay_sigterm",
     "release_stale_locks",
@@ -63,6 +65,7 @@ __all__ = [
     "requested_targets",
     "require_slurm",
     "set_config",
+    "targets_of",
     "without_default_limit",
 ]
 

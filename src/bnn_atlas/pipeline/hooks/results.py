@@ -1,7 +1,8 @@
-"""Existing results count as made, with Snakemake's records of what they were made from."""
+"""Existing results count as made, with the records of their jobs."""
 
+import json
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,30 +56,35 @@ def keep_outputs(rules: Collection[str], argv: Sequence[str]) -> None:
     Job.remove_existing_output, Job.cleanup, PersistenceBase.finished = remove_existing_output, cleanup, finish
 
 
-def keep_records(results: str) -> None:
-    """Keep Snakemake's records in the folder `records` of the results, and take the times of results from them.
+def keep_metadata(results: str) -> None:
+    """Let Snakemake believe the record that the job of a result has written (`bnn_atlas.records`), and copy its own.
 
-    Snakemake 9 records how a file was made (settings, inputs, time) in `.snakemake/metadata`, which stays behind when
-    results are copied: changed settings then go unnoticed. And it makes a file again when an input has a later
-    modification time, which copying and unpacking change. Here the records are part of the results, and the time of a
-    file that has one is the time at which it was made. Files without a record, such as a user's own data, have the time
-    that the file system gives them. Records know files by their paths below the results, however these are spelled; a
-    file without one has the settings that its job recorded next to it (`bnn_atlas.records`).
+    Snakemake 9 keeps how a file was made (settings, inputs, time) in `.snakemake/metadata`, as planned by the Snakemake
+    that started the job, not as done by the last job that wrote the file; and it stays behind when results are copied,
+    so that changed settings go unnoticed. Here the rule, settings and inputs are those in the record. The rest (times,
+    hashes of software environments) is in the folder `records` of the results, by paths that do not depend on how the
+    results are spelled.
+
+    Snakemake makes a file again when an input has a later modification time, which copying and unpacking change. Here
+    an input has changed when its record states another SHA-256 than the result's record does. Files without a record
+    that states it count by the time at which they were made, or the one that the file system gives them.
 
     Args:
-        results: of this scale; where they have no records, those that Snakemake kept before are copied there.
+        results: of this scale; where they have no such folder, what Snakemake kept before is copied there.
     """
     from snakemake.io import _IOFile
     from snakemake.jobs import Job
     from snakemake.persistence import RECORD_FORMAT_VERSION
     from snakemake.persistence.file import FilePersistence
 
-    from bnn_atlas.pipeline.paths import in_records
-    from bnn_atlas.records import made_by
+    from bnn_atlas.pipeline.made import as_metadata
+    from bnn_atlas.pipeline.paths import in_metadata
+    from bnn_atlas.records import made_by, name_of, stated
 
     folder = Path(results) / "records"
-    begin, read, write, delete = (
-        getattr(FilePersistence, name) for name in ("__init__", "_io_read", "_io_write", "_io_delete")
+    begin, read, write, delete, serialize = (
+        getattr(FilePersistence, name)
+        for name in ("__init__", "_io_read", "_io_write", "_io_delete", "_serialize_param_builtin")
     )
 
     def init(persistence: Any, *arguments: Any, **named: Any) -> None:
@@ -92,38 +98,60 @@ def keep_records(results: str) -> None:
     def io_read(persistence: Any, subject: str, name: str) -> dict[str, Any]:
         if subject != str(folder):
             return dict(read(persistence, subject, name))
-        if record := read(persistence, subject, in_records(name, results)):
-            return {**record, "input": _renamed(record.get("input"), results, back=True)}
-        if "settings" in (own := made_by(name, results)):
-            params = sorted(map(repr, own["settings"]))
-            return {"rule": own["rule"], "params": params, "record_format_version": RECORD_FORMAT_VERSION}
-        return {}
+        found = {**read(persistence, subject, in_metadata(name, results))}
+        if recorded := as_metadata(name, results):
+            found |= {**recorded, "input_checksums": {}, "record_format_version": RECORD_FORMAT_VERSION}
+        return {**found, "input": _renamed(found.get("input"), results, back=True)} if found else {}
 
     def io_write(persistence: Any, subject: str, value: Any, name: str, *mode: int) -> None:
         if subject == str(folder):
             value = {**value, "input": _renamed(value["input"], results)}
-            name = in_records(name, results)
+            name = in_metadata(name, results)
         write(persistence, subject, value, name, *mode)
 
     def io_delete(persistence: Any, subject: str, name: str) -> bool:
-        return bool(delete(persistence, subject, in_records(name, results) if subject == str(folder) else name))
+        return bool(delete(persistence, subject, in_metadata(name, results) if subject == str(folder) else name))
 
-    async def output_mintime(job: Any) -> float | None:
-        return min([await made_at(file) for file in job.output if await file.exists()], default=None)
+    def as_recorded(persistence: Any, value: Any) -> Any:
+        text = serialize(persistence, value)
+        return repr(json.loads(json.dumps(value))) if isinstance(text, str) else text
 
-    async def is_newer(file: Any, time: float) -> bool:
-        return not file.is_ancient and await made_at(file) > time
+    async def output_mintime(job: Any) -> Made | None:
+        there = [file for file in job.output if await file.exists()]
+        if not there:
+            return None
+        return Made(min([await made_at(file) for file in there]), made_by(there[0], results).get("inputs", {}))
+
+    async def is_newer(file: Any, made: float) -> bool:
+        if file.is_ancient:
+            return False
+        used = made.used.get(name_of(file, results)) if isinstance(made, Made) else None
+        now = stated(file, results) if used else None
+        return await made_at(file) > made if now is None else now != used
 
     FilePersistence.__init__ = init
     FilePersistence._io_read, FilePersistence._io_write, FilePersistence._io_delete = io_read, io_write, io_delete
+    FilePersistence._serialize_param_builtin = as_recorded
     Job.output_mintime = property(output_mintime)
     _IOFile.is_newer = is_newer
 
 
-def _renamed(paths: Any, results: str, *, back: bool = False) -> list[str] | None:
-    from bnn_atlas.pipeline.paths import in_records
+class Made(float):
+    """When a job made its outputs, and the SHA-256 of what it `used`, by name."""
 
-    return None if paths is None else sorted(in_records(path, results, back=back) for path in paths)
+    used: Mapping[str, str]
+
+    def __new__(cls, time: float, used: Mapping[str, str]) -> "Made":
+        """The time, with what was used."""
+        made = super().__new__(cls, time)
+        made.used = used
+        return made
+
+
+def _renamed(paths: Any, results: str, *, back: bool = False) -> list[str] | None:
+    from bnn_atlas.pipeline.paths import in_metadata
+
+    return None if paths is None else sorted(in_metadata(path, results, back=back) for path in paths)
 
 
 async def made_at(file: Any) -> float:

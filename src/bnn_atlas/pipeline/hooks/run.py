@@ -1,6 +1,6 @@
 """A run as a whole: what the command line asks for, less time to plan and to schedule, and its last lines."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -33,17 +33,24 @@ def requested_targets(workflow: Any) -> frozenset[str]:
     return frozenset(workflow.dag_settings.targets)
 
 
-def jobs_to_run(workflow: Any, records: str) -> Iterator[tuple[int, str | None, int, list[int]]]:
+def jobs_to_run(workflow: Any, benchmarks: str) -> Iterator[tuple[int, str | None, int, list[int]]]:
     """The jobs of the plan, as `estimate` takes them.
 
-    Each is its number, the name of its benchmark below the folder `records` (None if it has none), its cores, and the
-    numbers of the jobs of the plan that it waits for.
+    Each is its number, the name of its benchmark below this folder (None if it has none), its cores, and the numbers of
+    the jobs of the plan that it waits for.
     """
     dag = workflow.dag
     for job in dag.needrun_jobs():
-        name = str(job.benchmark).removeprefix(f"{records}/").removesuffix(".tsv") if job.benchmark else None
+        name = str(job.benchmark).removeprefix(f"{benchmarks}/").removesuffix(".tsv") if job.benchmark else None
         before = [dag.jobid(other) for other in dag.job_dependencies(job) if dag.needrun(other)]
         yield dag.jobid(job), name, job.threads, before
+
+
+def targets_of(argv: Sequence[str]) -> list[str]:
+    """Targets on a command line of Snakemake, before it has read the Snakefile; empty for the default target."""
+    from snakemake.cli import parse_args
+
+    return list(parse_args(argv[1:])[1].targets)
 
 
 def remember_signatures() -> None:

@@ -22,7 +22,7 @@ from bnn_atlas.kept.jobs import StudyJobs, jobs, machine_of
 from bnn_atlas.kept.pieces import RUN_COLUMNS, Piece, Place, compact, kept_scale, read_piece, union, write_piece
 from bnn_atlas.metrics.judgement.pooled import GridPoint, write_runs, write_summary
 from bnn_atlas.metrics.tables.parquet import concat_tables, read_table, write_rows
-from bnn_atlas.pipeline.made import Records
+from bnn_atlas.pipeline.made import Metadata
 from bnn_atlas.records import read as read_record
 from bnn_atlas.records import record_of
 
@@ -109,16 +109,16 @@ def study_pages(*, pages: Mapping[str, tuple[Mapping[str, Any], str, str | Path 
 
 def fresh(plan: Mapping[str, Any]) -> Found:
     """The existing results that were made with today's settings; the others are named on the console."""
-    records = Records(plan["records"])
+    metadata = Metadata(plan["metadata"])
     rows, tables, old = [], [], []
     for run, of in plan["runs"].items():
         for split, files in enumerate(of["splits"]):
             if not all(Path(file).is_file() for file in files["tables"]):
                 continue
-            if not _is_current(files, records):
+            if not _is_current(files, metadata):
                 old.append(run)
                 continue
-            code = records.code_of(next(iter(files["traces"])))
+            code = metadata.code_of(next(iter(files["traces"])))
             about = (of["settings"], code, _machines(files["traces"]), _packages(), of["reductions"])
             rows.append((run, split, *about, *_draws(files["traces"])))
             tables += files["tables"]
@@ -126,7 +126,7 @@ def fresh(plan: Mapping[str, Any]) -> Found:
         log.warning("%s: results of other settings than today's are left out: %s", plan["study"]["name"], _named(old))
     places = {(row[0], row[1]) for row in rows}
     frame = pd.DataFrame(rows, columns=list(RUN_COLUMNS))
-    figures = {name: paths for name, of in plan["figures"].items() if (paths := _fresh_files(of, records))}
+    figures = {name: paths for name, of in plan["figures"].items() if (paths := _fresh_files(of, metadata))}
     predictions = {
         f"{run}/split{split}": path
         for run, split in sorted(places)
@@ -165,21 +165,21 @@ def current(kept: Piece, plan: Mapping[str, Any]) -> Piece:
     return kept.of_runs(places)._replace(figures=figures, jobs=kept.jobs[~of_gone])
 
 
-def _is_current(files: Mapping[str, Any], records: Records) -> bool:
+def _is_current(files: Mapping[str, Any], metadata: Metadata) -> bool:
     """Whether the tables of a run and split come from today's settings and the existing traces."""
     traces = files["traces"]
-    made = all(records.is_current(trace, files["settings"], inputs) for trace, inputs in traces.items())
-    return made and all(records.is_later(table, traces) for table in files["tables"])
+    made = all(metadata.is_current(trace, files["settings"], inputs) for trace, inputs in traces.items())
+    return made and all(metadata.is_later(table, traces) for table in files["tables"])
 
 
-def _fresh_files(figure: Mapping[str, Any], records: Records) -> list[Path]:
+def _fresh_files(figure: Mapping[str, Any], metadata: Metadata) -> list[Path]:
     """Files of a figure that was drawn with today's settings from the existing files; empty for others."""
     files = figure["files"]
     if figure["of_claims"] or not all(Path(file).is_file() for file in files):
         return []
-    made = records.drawn_from(files[0])
+    made = metadata.drawn_from(files[0])
     current = not made or made == figure["drawn_from"]
-    return [Path(file) for file in files] if current and records.is_later(files[0], figure["inputs"]) else []
+    return [Path(file) for file in files] if current and metadata.is_later(files[0], figure["inputs"]) else []
 
 
 def _kept_files(earlier: Piece, figure: str) -> list[Path]:
