@@ -20,7 +20,7 @@ from .workspace import FIGURES, RESULTS, STUDY, dry_run, edit, planned, snakemak
 
 R_MISSING = available()
 FIGURE_NAMES = ("cumulative_lppd", "fireball", *(() if R_MISSING else ("marginal_densities",)))
-RUNS = ("first-seed1", "first-seed2", "second", "images", "ensemble")
+RUNS = ("first-seed1", "first-seed2", "second", "images", "ensemble", "compact")
 
 
 def test_everything_is_made(finished):
@@ -32,8 +32,8 @@ def test_everything_is_made(finished):
     assert list(table.columns) == SCHEMA.names
     assert set(table.run) == set(RUNS)
     lppd = table[table.metric == "lppd"]
-    assert lppd.chains.tolist() == [4, 4, 2, 3, 3]
-    assert lppd.draws.tolist() == [20, 20, 20, 20, 1]
+    assert lppd.chains.tolist() == [4, 4, 2, 3, 3, 3]
+    assert lppd.draws.tolist() == [20, 20, 20, 20, 1, 1]
     assert lppd.value.between(-3, 0).all()
 
 
@@ -151,9 +151,16 @@ def test_check_finds_a_changed_byte_and_mending_has_it_made_again(workspace):
     table.write_bytes(content)
     damaged = snakemake(workspace, "check")
     assert damaged.returncode == 1
+    assert damaged.stdout.count("1 damaged:") == 1
     assert re.search(r"1 damaged:\s+.*tables/sampling_perspective\.parquet", damaged.stdout), damaged.stdout
     assert snakemake(workspace, "check", "--config", "mend=true").returncode == 0
     assert planned(workspace)["table"] == 1
+
+
+def test_mending_is_refused_where_nothing_mends(finished):
+    run = dry_run(finished, "check", "tables", "--config", "mend=true")
+    assert run.returncode != 0
+    assert re.search(r"mend = true .* check, tables .*`snakemake --cores 2 check --config mend=true`", run.stdout)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from bnn_atlas.pipeline.claims import claim_targets
 from bnn_atlas.pipeline.forks import compile_quickly
 from bnn_atlas.pipeline.figures import Figures, rule_names
 from bnn_atlas.pipeline.inputs import Inputs
-from bnn_atlas.pipeline.targets import check_studies, steps, wanted_scale
+from bnn_atlas.pipeline.targets import check_mending, check_studies, steps, wanted_scale
 from bnn_atlas.pipeline.params import (
     EXPORTED,
     code_hash_of_predictions,
@@ -45,6 +45,8 @@ try:
     PATHS = Paths(f"{ATLAS.settings.results}/{ATLAS.settings.scale}")
     RULES = rule_names(Path(workflow.basedir))
     check_studies(ATLAS, RULES)
+    if ATLAS.settings.mend and "--mode" not in sys.argv:
+        check_mending(hooks.targets_of(sys.argv))
     STEPS = steps(ATLAS.claims, {*RULES, *ATLAS.studies, *claim_targets(ATLAS)})
     FIGURES = Figures(ATLAS, PATHS, MISSING_R, {*RULES, *STEPS})
 except ConfigError as error:

@@ -59,7 +59,7 @@ class Settings(Model):
     """Folder for downloads, shared between clones; null takes the environment variable BNN_ATLAS_CACHE, else the user's
     cache folder."""
     mend: bool = False
-    """Whether `snakemake check` removes the results that are damaged or left over."""
+    """Whether `snakemake check` removes the results that are damaged or left over; refused for all other targets."""
 
 
 class Atlas(NamedTuple):

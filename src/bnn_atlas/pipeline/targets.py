@@ -39,6 +39,18 @@ def check_studies(atlas: Atlas, rules: Collection[str]) -> None:
             raise ConfigError(f"config/studies/{study}.yaml: {why}; rename the file, and its entry in `studies`")
 
 
+def check_mending(targets: Collection[str]) -> None:
+    """Refuse `mend=true` for these targets, unless they are the target `check` alone: no other target mends anything.
+
+    Raises ConfigError.
+    """
+    if {*targets} != {"check"}:
+        raise ConfigError(
+            f"mend = true is for the target check alone, but {', '.join(targets) or 'everything'} is asked for; call "
+            "`snakemake --cores 2 check --config mend=true`, then the other targets without mend"
+        )
+
+
 def wrong_name(study: str, others: Collection[str]) -> str:
     """Why a study cannot have this name; '' if it can. `others` are the names of rules and other targets."""
     if not re.fullmatch(r"[A-Za-z]\w*", study, re.ASCII):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ WHOLE = ("tables/a.csv", "tables/b.csv", "run/trace.zarr/zarr.json", "figures/b.
 OTHERS = {
     "damaged": {"tables/damaged.csv"},
     "missing": {"tables/missing.csv"},
+    "stale": {"figures/b.csv", "figures/b.pdf"},
     "unrecorded": {"tables/own.csv", "run/old.zarr"},
     "left_over": {
         "figures/.b.0123abcd.csv",
@@ -37,8 +39,10 @@ def results(tmp_path: Path) -> Path:
             path.mkdir()
         elif not path.is_dir():
             path.write_text("" if ".record" in file else file)
-    for outputs in (["tables/a.csv"], ["run/trace.zarr"], ["figures/b.pdf", "figures/b.csv"]):
+    for outputs in (["tables/a.csv"], ["run/trace.zarr"]):
         record(folder, *outputs)
+    inputs = {"tables/a.csv": "what it was", "tables/own.csv": "what it was", "run/trace.zarr": "what it was"}
+    record(folder, "figures/b.pdf", "figures/b.csv", inputs=inputs)
     (folder / "figures" / "gone.pdf").touch()
     for outputs in (["tables/damaged.csv"], ["tables/missing.csv", "tables/b.csv"], ["figures/gone.pdf"]):
         record(folder, *outputs)
@@ -49,9 +53,9 @@ def results(tmp_path: Path) -> Path:
     return folder
 
 
-def record(folder: Path, *outputs: str) -> None:
+def record(folder: Path, *outputs: str, inputs: Mapping[str, str] = {}) -> None:
     with held(folder / outputs[0]) as one:
-        one.content = {"outputs": digests([folder / file for file in outputs], folder)}
+        one.content = {"inputs": inputs, "outputs": digests([folder / file for file in outputs], folder)}
 
 
 def names(paths: list[Path], results: Path) -> set[str]:
@@ -62,10 +66,12 @@ def test_every_file_is_of_one_kind(results: Path) -> None:
     found = look_at(results)
     assert found.whole == len(WHOLE)
     assert {kind: names(getattr(found, kind), results) for kind in OTHERS} == OTHERS
+    assert found.unrecorded[0] == results / "tables" / "own.csv", "others are made from it"
 
 
 def test_damage_ends_with_an_error_and_mending_removes_it(results: Path, caplog: pytest.LogCaptureFixture) -> None:
     before = sorted(results.rglob("*"))
+    caplog.set_level("INFO")
     with pytest.raises(SystemExit, match="1"):
         check(results=results, mend=False)
     assert "1 damaged:" in caplog.text

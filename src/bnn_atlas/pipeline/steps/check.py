@@ -1,7 +1,7 @@
 """Whether all results are what their records say."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,10 @@ class Found(NamedTuple):
     damaged: dict[Path, Path]
     """Damaged file -> its record, which may be what is damaged."""
     missing: list[Path]
+    stale: list[Path]
+    """Made from results that have been made again since, with other contents."""
     unrecorded: list[Path]
+    """First those from which others were made."""
     left_over: list[Path]
 
     def text(self, results: Path, mend: bool) -> str:
@@ -30,6 +33,7 @@ class Found(NamedTuple):
         kinds = {
             "damaged": [*self.damaged],
             "missing, though recorded (made when something needs it)": self.missing,
+            "stale: what they were made from has changed (the next call that needs them makes them again)": self.stale,
             "without a record (made by an earlier version, or not by this pipeline)": self.unrecorded,
             "left over by jobs that were killed": self.left_over,
         }
@@ -60,7 +64,7 @@ def check(*, results: str | Path, mend: bool) -> None:
                 remove(path)
     text = found.text(Path(results), mend)
     if found.damaged and not mend:
-        log.error("%s", text)
+        log.info("%s", text)  # Snakemake prints the log of a job that fails
         raise SystemExit(1)
     print(text)
 
@@ -89,15 +93,17 @@ def _remove_lists_of(damaged: Iterable[Path], results: Path) -> None:
 
 def look_at(results: Path) -> Found:
     """Compare all files with their records; files of a job that is running count neither way."""
-    found = Found(0, {}, [], [], [])
-    known: set[Path] = set()
+    found = Found(0, {}, [], [], [], [])
+    known: dict[Path, str] = {}
+    used: dict[Path, Mapping[str, str]] = {}
     busy, whole = set(), 0
     for record in sorted(results.rglob(".*.record")):
         if records.is_busy(record):
             busy.add(record.parent)
         elif record.stat().st_size and not records.parsed(record):
             found.damaged[record] = record
-        outputs = {results / name: digest for name, digest in records.read(record).get("outputs", {}).items()}
+        content = records.read(record)
+        outputs = {results / name: digest for name, digest in content.get("outputs", {}).items()}
         # Files elsewhere are not to be removed, whatever a record says.
         outputs = {path: digest for path, digest in outputs.items() if results.resolve() in path.resolve().parents}
         known.update(outputs)
@@ -111,6 +117,11 @@ def look_at(results: Path) -> Found:
                 found.damaged[path] = record
             else:
                 whole += 1
+                used[path] = content.get("inputs", {})
+    inputs = {results / name for names in used.values() for name in names}
+    for path, names in used.items():
+        if any(known.get(results / name, digest) != digest for name, digest in names.items()):
+            found.stale.append(path)
     for path in _files(results, known):
         if path.parent in busy or path.relative_to(results).parts[0] in ASIDE:
             continue
@@ -118,10 +129,11 @@ def look_at(results: Path) -> Found:
             found.left_over.append(path)
         elif path not in known and not path.name.startswith(".") and not path.name.endswith(".partial"):
             found.unrecorded.append(path)
+    found.unrecorded.sort(key=lambda path: path not in inputs)
     return found._replace(whole=whole)
 
 
-def _files(folder: Path, known: set[Path]) -> Iterator[Path]:
+def _files(folder: Path, known: Collection[Path]) -> Iterator[Path]:
     """All files in a folder and its folders, except in those that are one result, unfinished or left over."""
     for path in sorted(folder.iterdir()):
         if path.is_dir() and path not in known and not _is_left_over(path) and path.suffix not in (".zarr", ".partial"):
