@@ -90,6 +90,7 @@ def test_correlations_and_their_errors() -> None:
     assert pearson.value == pytest.approx(np.corrcoef(x, HEIGHTS)[0, 1])
     assert 0 < pearson.standard_error < 0.2
     assert found["correlation_transpositions_barrier", "spearman"].value == pytest.approx(0.9)
+    assert found["correlation_transpositions_distance", "pearson"].value == pytest.approx(1), "three times as large"
 
 
 def test_a_barrier_that_is_not_finite_is_said_and_enters_no_mean_silently() -> None:
@@ -104,7 +105,6 @@ def test_a_barrier_that_is_not_finite_is_said_and_enters_no_mean_silently() -> N
 def test_every_name_is_in_the_list_and_every_listed_name_is_measured() -> None:
     rows = listed(RunIdentity("s", "r", "demo", 0, "d", "m", "path"), pair_measurements(*tables()), 10, 1)
     measured = {row.metric for row in rows}
-    assert measured == {name for name in METRICS if name.startswith(("barrier_", "pair_"))} | {
-        "correlation_transpositions_barrier"
-    }
+    kinds = ("barrier_", "pair_", "correlation_transpositions")
+    assert measured == {name for name in METRICS if name.startswith(kinds)}
     assert {(row.chains, row.draws) for row in rows} == {(10, 1)}

@@ -297,6 +297,11 @@ PAIRS = (
         "correlation, over pairs, of NoT with `barrier_loss_midpoint` on training rows, networks as trained",
         at="pearson or spearman",
     ),
+    Metric(
+        "correlation_transpositions_distance",
+        "correlation, over pairs, of NoT with `pair_squared_distance`, networks as trained",
+        at="pearson or spearman",
+    ),
 )
 PRUNED = (
     Metric(

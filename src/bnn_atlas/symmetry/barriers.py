@@ -84,9 +84,11 @@ def barrier_frame(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_transpositions(barrier: pd.DataFrame, matches: pd.DataFrame) -> pd.DataFrame:
-    """The barriers, each with the transpositions of its pair as trained and the number of units."""
+    """The barriers, each with the transpositions of its pair, planted and as trained, and the number of units."""
     trained = matches[(matches["state"] == "as_trained") & (matches["point"] == 1.0)]
-    return barrier.merge(trained[[*PAIR, "transpositions", "units"]], on=PAIR, how="left", validate="many_to_one")
+    return barrier.merge(
+        trained[[*PAIR, "planted", "transpositions", "units"]], on=PAIR, how="left", validate="many_to_one"
+    )
 
 
 def pair_measurements(lines: pd.DataFrame, matches: pd.DataFrame) -> list[Measurement]:
@@ -104,7 +106,7 @@ def pair_measurements(lines: pd.DataFrame, matches: pd.DataFrame) -> list[Measur
         *_distances(ends),
         Measurement("pair_transpositions_ceiling", float(ends["ceiling"].iloc[0])),
         *_changes(matches),
-        *_correlations(found),
+        *_correlations(found, ends),
     ]
 
 
@@ -133,20 +135,26 @@ def _changes(matches: pd.DataFrame) -> Iterator[Measurement]:
         yield Measurement("pair_transpositions_change_max", float(change.max()), note=f"of {len(last)} pairs")
 
 
-def _correlations(found: pd.DataFrame) -> Iterator[Measurement]:
+def _correlations(found: pd.DataFrame, ends: pd.DataFrame) -> Iterator[Measurement]:
     """Correlations over pairs; none for fewer than four pairs, or if one of the two does not vary."""
-    part = found[(found["score"] == "loss") & (found["rows"] == "train") & (found["state"] == "as_trained")]
-    x, y = part["transpositions"].to_numpy(float), part["midpoint"].to_numpy(float)
+    of_barrier = found[(found["score"] == "loss") & (found["rows"] == "train") & (found["state"] == "as_trained")]
+    of_distance = ends[ends["state"] == "as_trained"]
+    for what, part, y in (("barrier", of_barrier, "midpoint"), ("distance", of_distance, "squared_distance")):
+        yield from _correlation(f"correlation_transpositions_{what}", part["transpositions"], part[y])
+
+
+def _correlation(metric: str, transpositions: pd.Series, values: pd.Series) -> Iterator[Measurement]:
+    x, y = transpositions.to_numpy(float), values.to_numpy(float)
     kept = np.isfinite(y)
     x, y = x[kept], y[kept]
-    note = "" if kept.all() else f"{(~kept).sum()} pairs whose barrier is not finite are left out"
+    note = "" if kept.all() else f"{(~kept).sum()} pairs whose value is not finite are left out"
     if len(x) < 4 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return
     for name, correlation in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr)):
         left_out = [correlation(np.delete(x, i), np.delete(y, i)).statistic for i in range(len(x))]
         value = float(correlation(x, y).statistic)
         error = jackknife_error(np.array(left_out))
-        yield Measurement("correlation_transpositions_barrier", value, error, note, at=name, over=OVER)
+        yield Measurement(metric, value, error, note, at=name, over=OVER)
 
 
 def _over_pairs(metric: str, values: pd.Series, at: str, note: str = "") -> Measurement:

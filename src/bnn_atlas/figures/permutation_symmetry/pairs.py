@@ -61,13 +61,13 @@ def barrier_against_transpositions(shown: Sequence[Shown]) -> Drawing:
 
     The definition is taken from the paper's code. The black line with its band is the paper's mean and standard
     deviation of five runs, if the runs have its 512 units. Columns label, run, split, first, second, state,
-    transpositions, units, sup, midpoint, max (training loss).
+    planted, transpositions, units, sup, midpoint, max (training loss).
     """
     found = _read_barriers(shown)
     last = found["draw"] == found.groupby("run")["draw"].transform("max")
     found = found[last & (found["score"] == "loss") & (found["rows"] == "train")]
-    columns = ["label", "run", "split", "first", "second", "state", "transpositions", "units", "sup", "midpoint", "max"]
-    numbers = found[columns].reset_index(drop=True)
+    columns = ["label", "run", "split", "first", "second", "state", "planted", "transpositions", "units", "sup"]
+    numbers = found[[*columns, "midpoint", "max"]].reset_index(drop=True)
     figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
     ax = figure.subplots()
     entries = _marks(ax, numbers, "transpositions", "midpoint", ("as_trained", "planted", "aligned"))
@@ -258,6 +258,7 @@ def transpositions_along_line(shown: Sequence[Shown]) -> Drawing:
     found = _over_pairs(matches, ["state", "draw", "point"], "transpositions")
     starts = found[found["point"] == 1.0].assign(point=0.0, mean=0.0, sd=0.0)
     numbers = pd.concat([starts, found], ignore_index=True).assign(ceiling=matches["ceiling"].iloc[0])
+    numbers["point"] = numbers["point"].round(6)  # so that claims can name points
     last = int(numbers["draw"].max())
     figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
     ax = figure.subplots()
@@ -286,6 +287,7 @@ def loss_surface(shown: Sequence[Shown]) -> Drawing:
     """
     lines = _read(shown, "lines", LINE_SCHEMA)
     lines = lines[lines["state"].isin(COURSES) & (lines["rows"] == "train") & (lines["draw"] > 0)]
+    lines = lines.assign(point=lines["point"].round(6))  # so that claims can name points
     numbers = _over_pairs(lines, ["state", "draw", "point"], "loss")
     figure = Figure(figsize=(style.TEXT_WIDTH, 2.2))
     axes = figure.subplots(1, 2, sharey=True)
