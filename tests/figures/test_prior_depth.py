@@ -1,11 +1,13 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bnn_atlas.figures.axes import score_text
 from bnn_atlas.figures.kinds.prior_depth import prior_depth
 from bnn_atlas.figures.shown import Shown
+from bnn_atlas.metrics.tables.parquet import read_table, write_rows
 from tests.figures.set_files import scored
 
 
@@ -109,3 +111,15 @@ def test_bad_runs_are_refused_in_words(tmp_path: Path) -> None:
 
 def changed(run: Shown) -> dict:
     return {name: getattr(run, name) for name in ("dataset", "hidden", "point", "prior_sd")}
+
+
+def test_chains_near_their_starts_are_white(tmp_path: Path) -> None:
+    runs = []
+    for shell, run in zip((0.9, 0.2, 0.1), grid(tmp_path, datasets=("airfoil",), depths=(1,)), strict=True):
+        table = read_table(run.files["table"])
+        row = table.iloc[:1].assign(metric="prior_shell", value=shell)
+        write_rows(run.files["table"], pd.concat([table, row], ignore_index=True))
+        runs.append(run)
+    drawing = prior_depth(runs)
+    assert drawing.numbers["prior_shell"].tolist() == [0.9, 0.2, 0.1] * 2
+    assert "white: near their starts" in [text.get_text() for text in drawing.figure.legends[0].get_texts()]

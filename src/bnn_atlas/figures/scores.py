@@ -19,6 +19,8 @@ LABELS = {
 }
 """Task and metric -> text at an axis."""
 ENSEMBLE = "deep_ensemble"
+NEAR_STARTS = 0.5
+"""Share of the prior's theta^2 (`prior_shell`) below which chains have not left their starts behind."""
 
 
 def read_scores(

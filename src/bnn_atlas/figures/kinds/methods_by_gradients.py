@@ -12,6 +12,7 @@ from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits, off_scale_remark, remark
 from bnn_atlas.figures.page import Drawing, check_fits
+from bnn_atlas.figures.scores import NEAR_STARTS
 from bnn_atlas.figures.shown import Shown, check_repetitions
 
 KIND = {"files": ["table"], "repeats": ["label", "dataset"]}
@@ -20,8 +21,6 @@ COLUMNS = [
     "dataset", "label", "method", "chains", "repetitions", "draws", "gradients", "of", "lppd", "standard_error",
     "prior_shell",
 ]  # fmt: skip
-NEAR_STARTS = 0.5
-"""Share of the prior's theta^2 (`prior_shell`) below which chains have not left their starts behind."""
 PALE = 0.35
 LEVEL = (0, (1, 1.5))
 """Dashes of a level line."""

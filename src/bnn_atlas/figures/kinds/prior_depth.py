@@ -15,7 +15,7 @@ from bnn_atlas.config.methods.registry import method as method_record
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import remark
 from bnn_atlas.figures.page import Drawing, Entries
-from bnn_atlas.figures.scores import ENSEMBLE, LABELS, over_repetitions, read_scores
+from bnn_atlas.figures.scores import ENSEMBLE, LABELS, NEAR_STARTS, over_repetitions, read_scores
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.xy.panels import Look, Panel, draw_panel, published_rows
 from bnn_atlas.figures.xy.table import Field
@@ -24,7 +24,7 @@ KIND = {"files": ["table"], "ensemble": "beside one sampler"}
 
 SCALE = "prior.scale"
 MAX_COLUMNS = 4
-MARKERS = ("o", "s", "D", "P", "X", "h", "p")
+MARKERS = ("o", "s", "D", "h", "p", "X", "P")
 """Marks of the depths; triangles are for infinite values."""
 ENSEMBLE_DASH = (0, (3, 1.5))
 APART = 0.01
@@ -35,11 +35,13 @@ def prior_depth(shown: Sequence[Shown]) -> Drawing:
     """LPPD and RMSE (or accuracy) against the scale of the prior, a column per data set, a line per number of layers.
 
     Solid lines are the sampled posterior, dashed ones the deep ensemble, if the figure has such runs; an ensemble at a
-    single prior scale is a level line, since its loss does not contain the prior. Bars are one standard deviation over
-    seeds and splits or, for a single run, one standard error over test rows. Settings of the grid that were not run
-    leave gaps and are counted, and so are values far from all others; a panel without any runs says so.
+    single prior scale is a level line, since its loss does not contain the prior. Marks of chains that are near their
+    starts (`prior_shell` below `NEAR_STARTS`) are white. Bars are one standard deviation over seeds and splits or, for
+    a single run, one standard error over test rows. Settings of the grid that were not run leave gaps and are counted,
+    and so are values far from all others; a panel without any runs says so.
 
-    Numbers: dataset, task, metric, method, depth, scale, mean, sd, standard_error, low, high, repetitions. `depth` is
+    Numbers: dataset, task, metric, method, depth, scale, mean, sd, standard_error, low, high, repetitions, prior_shell
+    (theta^2 over the prior's variance, mean over seeds and splits; NaN where the tables have none). `depth` is
     the number of hidden layers, `scale` the scale of the prior from the run's grid, or else its standard deviation.
     Settings of the full grid without a sampled run on a data set are rows with 0 repetitions. Raises ValueError for a
     run without a prior scale and for several sampling methods.
@@ -58,6 +60,9 @@ def prior_depth(shown: Sequence[Shown]) -> Drawing:
     table = scores.groupby(keys, sort=False)["value"].apply(over_repetitions).unstack().reset_index()
     table = table.join(scores.groupby(keys)["standard_error"].mean(), on=keys)
     table["standard_error"] = table["standard_error"].where(table["repetitions"] == 1)
+    shells = {one.run: one.table().query("metric == 'prior_shell'")["value"].mean() for one in shown}
+    scores["prior_shell"] = scores["run"].map(shells)
+    table = table.join(scores.groupby(keys)["prior_shell"].mean(), on=keys)
     sampled = table[table["method"] == methods[0]]
     full = pd.MultiIndex.from_product([sampled["depth"].unique(), sampled["scale"].unique()], names=["depth", "scale"])
     parts = []
@@ -70,7 +75,9 @@ def prior_depth(shown: Sequence[Shown]) -> Drawing:
     order = {dataset: i for i, dataset in enumerate(dict.fromkeys(scores["dataset"]))}
     joined = joined.assign(place=joined["dataset"].map(order), error=joined["metric"] != "lppd")
     joined = joined.sort_values(["place", "error", "method", "depth", "scale"], kind="stable")
-    table = joined[[*keys, "mean", "sd", "standard_error", "low", "high", "repetitions"]].reset_index(drop=True)
+    table = joined[[*keys, "mean", "sd", "standard_error", "low", "high", "repetitions", "prior_shell"]].reset_index(
+        drop=True
+    )
     titles = {run.dataset: run.dataset_title for run in shown}
     datasets = list(dict.fromkeys(table["dataset"]))
     columns = min(len(datasets), MAX_COLUMNS)
@@ -136,7 +143,8 @@ def _panel(ax: Axes, part: pd.DataFrame, panel: Panel, looks: dict[int, dict[str
     rows = part.assign(
         label=[f"{method} {depth}" for method, depth in zip(part["method"], part["depth"], strict=True)],
         x=part["scale"] * (scales[-1] / scales[0]) ** (APART * places), value=part["mean"],
-        error=part["sd"].fillna(part["standard_error"]), error_over="", converged=part["method"] != ENSEMBLE,
+        error=part["sd"].fillna(part["standard_error"]), error_over="",
+        converged=(part["method"] != ENSEMBLE) & ~(part["prior_shell"] < NEAR_STARTS),
     )  # fmt: skip
     draw_panel(ax, panel, Field(SCALE, "prior scale"), rows, published_rows((), "", ()), lines)
     ax.set_xticks(scales, [f"{scale:g}" for scale in scales])
@@ -160,6 +168,14 @@ def _legend(table: pd.DataFrame, looks: dict[int, dict[str, Any]]) -> Entries:
     for method in dict.fromkeys(table["method"]):
         dash = ENSEMBLE_DASH if method == ENSEMBLE else "-"
         entries[method_record(str(method)).title] = {"color": style.GREY, "ls": dash, "lw": 1.0}
+    if ((table["method"] != ENSEMBLE) & (table["prior_shell"] < NEAR_STARTS)).any():
+        entries["white: near their starts"] = {
+            "color": style.GREY,
+            "marker": "o",
+            "mfc": "white",
+            "ls": "none",
+            "ms": 3,
+        }
     bar = {"color": style.GREY, "marker": "|", "ls": "none", "ms": 7}
     if table["sd"].notna().any():
         entries["bars: ±1 sd over seeds and splits"] = bar
