@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import numpy as np
 import pytest
 
 from bnn_atlas.config.claims.claim import cannot_fail
@@ -45,14 +44,6 @@ CURVES: dict[str, dict[int, tuple[float, float]]] = {}
 for one in published_numbers(STUDY, "curves"):
     if one.metric == "lppd":
         CURVES.setdefault(one.label, {})[int(one.x)] = float(one.value), float(one.error or 0)
-LAST = {"airfoil_scale": 0.0018, "bikesharing_scale": 0.0022, "ionosphere_scale": 0.0015, "fmnist_scale": 0.0018}
-"""Published standard deviation over orders at the largest number of chains below all of them that has one."""
-SHARED = {
-    ("airfoil_ensemble", "rmse"): 0.0158,
-    ("airfoil_ensemble", "nll_moment_matched"): 0.029,
-    **{key: sd / math.sqrt(0.2) for key, (_, sd) in PACKAGE.items() if key[0] == "bikesharing_package_ensemble"},
-}
-"""Standard deviation between ensembles that share no member."""
 PAIRS = [(name, path) for name, paths in FILES.items() for path in paths]
 
 
@@ -167,63 +158,31 @@ def test_every_study_file_is_reachable() -> None:
         load_atlas({"studies": ["sampling"]}, CONFIG)
 
 
-def test_claims_hold_the_published_numbers() -> None:
-    """Each number that a claim says it equals, beside those of its run, metric and chains in the published files."""
-    claims = load_atlas({"scale": "laptop"}, CONFIG).claims["sampling_perspective"].claims
-    stated = {
-        (*c.runs, c.metric, c.chains): c.published and c.published.value
+def test_every_published_score_has_a_claim_whose_size_is_two_published_deviations() -> None:
+    """The rules in the head of the claims' file."""
+    claims = load_atlas({"scale": "laptop"}, CONFIG).claims[STUDY].claims
+    found = {
+        (c.runs[0], c.metric, c.chains): c.size
         for c in claims.values()
-        if c.relation == "equals" and not c.than and c.metric in OF_FILES and c.runs != ("bikesharing_nuts",)
+        if c.relation == "equals" and not c.than and c.metric in OF_FILES
     }
-    curves = {
-        (run, "lppd_cumulative_chains", n): lppd
-        for run, points in CURVES.items()
-        for n, (lppd, _) in points.items()
-        if n != 20  # the start of a step
+    assert found.pop(("airfoil_scale", "rmse", None)) == PACKAGE["airfoil_mile", "rmse"][1]
+    wanted = {
+        (run, metric, None): 2 * sd * (5**0.5 if run.endswith("ensemble") else 1)
+        for (run, metric), (_, sd) in PACKAGE.items()
     }
-    package = {(run, metric, None): value for (run, metric), (value, _) in PACKAGE.items()}
-    assert len(package) == 8
-    assert stated == package | {("airfoil_scale", "rmse", None): 0.14223} | curves
-    tables = {
-        (c.runs[0], c.metric): c.size for c in claims.values() if "bde" in (c.place or "") and c.size and not c.than
-    }
-    linear = {key: tables.pop(key) for key in list(tables) if key[1] == "rmse_linear"}
-    assert linear == {("airfoil_mile", "rmse_linear"): 1e-6, ("bikesharing_package", "rmse_linear"): 1e-6}
-    assert {key: tables[key] for key in tables if key not in SHARED} == {
-        key: sd for key, (_, sd) in PACKAGE.items() if key not in SHARED
-    }
-    weights = np.minimum(np.minimum(np.arange(1, 15), np.arange(14, 0, -1)), 5)
-    of_the_mean = 10 * (weights**2).sum() / weights.sum() ** 2  # of five ensembles that share nine of ten members
-    for key, s in SHARED.items():
-        assert tables[key] == pytest.approx(2 * s * math.sqrt(of_the_mean + 1 / 5), abs=0.0005), key
-
-
-def test_limits_of_the_claims_follow_from_published_numbers() -> None:
-    """The formulas in the head of the claims' file."""
-    claims = load_atlas({"scale": "laptop"}, CONFIG).claims["sampling_perspective"].claims
-    checked = 0
-    for name, c in claims.items():
-        if c.metric != "lppd_cumulative_chains" or c.relation != "equals" or c.chains is None:
-            continue
-        run = c.runs[0]
-        if run == "bikesharing_nuts":
-            continue
-        lppd, d = CURVES[run][c.chains]
-        if c.than is None:
-            limit = 2 * math.sqrt(1.2) * (d or LAST[run])
-        else:
-            before, d_before = CURVES[run][c.than.chains or 0]
-            assert c.published is not None
-            assert c.published.value == pytest.approx(lppd - before), name
-            limit = min(2 * math.sqrt(1.2 * (d**2 + d_before**2)), 0.49 * (lppd - before))
-        assert c.size == pytest.approx(limit, abs=0.0006 if limit > 0.01 else 0.0001), name
-        checked += 1
-    assert checked == 18
+    assert len(wanted) == 8
+    for run, points in CURVES.items():
+        deviation = 0.0
+        for chains, (_, sd) in points.items():
+            deviation = sd or deviation
+            wanted[run, "lppd_cumulative_chains", chains] = max(0.005, 2 * deviation)
+    assert found == pytest.approx(wanted, abs=6e-5)
 
 
 def test_sizes_of_differences_have_the_limits_of_both_values() -> None:
     claims = load_atlas({"scale": "laptop"}, CONFIG).claims["sampling_perspective"].claims
-    limits = {(c.runs, c.metric): c.size for c in claims.values() if "bde" in (c.place or "") and not c.than}
+    limits = {(c.runs, c.metric): c.size for c in claims.values() if (*c.runs, c.metric) in PACKAGE and not c.than}
     checked = 0
     for name, c in claims.items():
         if name.endswith("below_ensemble"):
@@ -241,16 +200,16 @@ def test_claims_can_fail_and_name_a_figure() -> None:
             drawn = c.metric in ("lppd_cumulative_chains", "rmse", "prior_distance") and c.runs != ("bikesharing_nuts",)
             assert c.figure or not drawn, f"{name}: no figure shows it"
             assert not any(run.endswith("_splits") for run in c.runs), f"{name}: other rows than the paper's"
-            assert c.relation != "above" or c.metric != "lppd_cumulative_chains", f"{name}: it cannot fail"
+            assert c.relation != "above" or c.metric != "lppd_cumulative_chains" or c.size, f"{name}: it cannot fail"
 
 
-def test_the_page_of_results_begins_with_ten_findings_that_stand_on_claims_of_the_papers() -> None:
+def test_the_page_of_results_has_a_few_findings_of_the_papers_and_of_this_project() -> None:
     claims = load_atlas({"scale": "paper"}, CONFIG).claims["sampling_perspective"]
-    assert len(claims.findings) == 10
+    own = [claims.claims[finding.claims[0]].read_in == "own" for finding in claims.findings]
+    assert (5 <= own.count(False) <= 7, 3 <= own.count(True) <= 5) == (True, True)
     assert {finding.cost for finding in claims.findings} == {"1 s", "10 min", "1 h", "1 day"}
     for finding in claims.findings:
         main = claims.claims[finding.claims[0]]
-        assert main.read_in != "own", finding.statement
         assert main.figure, finding.statement
         steps = {"10 min": "evaluate", "1 h": "evaluate_hour"}
         checked = [cost for cost, step in steps.items() if finding.claims[0] in claims_of(claims, step)]
@@ -262,16 +221,6 @@ def test_figures_of_the_page_of_results_have_headings_in_words() -> None:
         titles = [figure.title for figure in study.figures.values()]
         assert None not in titles
         assert len(set(titles)) == len(titles)
-
-
-def test_the_findings_of_the_paper_are_claims() -> None:
-    """What the papers say in words, each by what it is measured by."""
-    claims = load_atlas({"scale": "paper"}, CONFIG).claims["sampling_perspective"].claims
-    measured = {c.metric for c in claims.values()} | {c.figure for c in claims.values() if c.in_figure}
-    assert measured >= {
-        "prior_distance", "smaller_sign_share", "marginal_sd", "prior_circle_share", "rmse_linear", "coverage",
-        "gradients_total", "lppd_chain_mean", "rescaling_curve", "functional_diversity", "uci_table", "stopping_rule",
-    }  # fmt: skip
 
 
 def test_what_is_only_said_of_a_data_set_is_no_matter_of_its_jobs() -> None:
