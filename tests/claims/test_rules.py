@@ -1,5 +1,8 @@
 """The rules that turn a difference, its error and the size that matters into a verdict."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from bnn_atlas.claims.rules import Verdict, decide
@@ -65,3 +68,13 @@ def test_with_the_wanted_error_the_same_difference_can_be_told(
     wanted = decide(relation, d, error, size).wanted  # type: ignore[arg-type]
     assert decide(relation, d, 1.01 * wanted, size).verdict == UNSURE  # type: ignore[arg-type]
     assert decide(relation, d, 0.99 * wanted, size).verdict != UNSURE  # type: ignore[arg-type]
+
+
+def test_every_rule_on_the_page_names_a_test_that_exists() -> None:
+    page = Path("docs/verdicts.md").read_text(encoding="utf-8")
+    assert page.count("\n") <= 80
+    tests = "".join(file.read_text(encoding="utf-8") for file in Path("tests").rglob("test_*.py"))
+    named = re.findall(r"`(test_\w+)`", page)
+    assert len(named) > 15
+    assert [name for name in named if f"def {name}(" not in tests] == []
+    assert all(f"{verdict}" in page for verdict in Verdict)

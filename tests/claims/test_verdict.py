@@ -127,7 +127,7 @@ def to_run(found: Judgement, *parts: str) -> None:
     assert not missing, found
 
 
-def test_what_is_missing_is_not_run_and_says_what_is_needed(tmp_path: Path) -> None:
+def test_what_is_missing_is_to_run_and_says_what_is_needed(tmp_path: Path) -> None:
     rows = seeds("mile", 0.5, 0.5, 0.5)
     command = "snakemake --cores 2 mile --config scale=laptop"
     to_run(judge("c0", claimed({}), None), "no table of the study small", command)
@@ -189,7 +189,7 @@ def test_all_chains_against_more_than_there_are_need_a_larger_scale(tmp_path: Pa
         to_run(judged(tmp_path, rows, claimed(change | {"runs": ["single"]}, scales=scales)), f"needed: {needed}")
 
 
-def test_excluded_chains_are_counted_and_do_not_leave_a_claim_unrun(tmp_path: Path) -> None:
+def test_excluded_chains_are_counted_and_do_not_leave_a_claim_to_run(tmp_path: Path) -> None:
     runs = {name: planned(name, chains=40) for name in ("single", "double")}
     rows = [*cumulative("single", c1=0.1, c5=0.3, c39=0.5), *cumulative("double", c1=0.2, c5=0.2, c38=0.25)]
     claim = LPPD | {"runs": ["single"]}

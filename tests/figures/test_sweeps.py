@@ -113,7 +113,10 @@ def test_a_run_whose_chains_are_all_excluded_is_a_cross(tmp_path: Path) -> None:
 def test_published_numbers_say_that_they_were_read_off_and_have_their_own_panel(tmp_path: Path) -> None:
     table = sweep_table([swept(tmp_path, "a", point={"temperature": 1})], TEMPERATURE, ["accuracy"])
     values = (("0.1", "0.8"), ("1.0", "0.86"))
-    numbers = [Number("cold", "IMDB", x, "accuracy", Decimal(value), None, True, "figure 9") for x, value in values]
+    numbers = [
+        Number("cold", "IMDB", x, "accuracy", Decimal(value), None, None, Decimal("0.01"), "figure 9")
+        for x, value in values
+    ]
     theirs = published_rows(numbers, "temperature", ["accuracy", "lppd"])
     assert theirs["approximate"].all()
     assert theirs["value"].tolist() == [0.8, 0.86]

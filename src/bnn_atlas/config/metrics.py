@@ -55,7 +55,8 @@ DENSITY = (
     ),
     Metric(
         "lppd_stacked",
-        "LPPD with stacking weights for the chains, which were fitted to the other half of the rows",
+        "LPPD with stacking weights for the chains (Yao, Vehtari, Gelman 2022), fitted to the other half of the test "
+        "rows: validation rows chose the warm starts",
         "higher",
         NATS,
     ),

@@ -266,3 +266,27 @@ def test_what_a_run_does_not_have_does_not_count_against_it() -> None:
     without = judged(acceptance_chain_min=None, acceptance_mean=None, prior_shell=None, prior_shell_shift=None)
     assert without.value == 1
     assert "acceptance" not in without.note
+
+
+@pytest.mark.parametrize(
+    ("method", "shell", "note", "status"),
+    [
+        ("hmc", 1.09, "1,000 parameters; draws from the prior have 1", FINE),
+        ("sghmc", 1.23, "1,000 parameters; draws from the prior have 1; rows are dependent", DISTRUST),
+        ("mean_field", 0.003, "1,000 parameters; draws from the prior have 1", DISTRUST),
+        ("deep_ensemble", 0.003, "1,000 parameters; draws from the prior have 1", FINE),
+        ("hmc", 9.99, "1,000 parameters; draws from the prior have 10", FINE),
+        ("hmc", 3.0, "999 parameters; draws from the prior have 1", None),
+    ],
+)
+def test_theta_squared_is_held_against_every_method_where_the_prior_determines_it(method, shell, note, status):
+    """There are 100 training rows; with fewer than ten parameters for each, the data may change it."""
+    values = GOOD | {"prior_shell": shell, "rows_train": 100.0}
+    rows = rows_of(values, method, prior_shell=note)
+    words = judging.trust(rows).words
+    assert ("theta^2 is" in words) == (status is DISTRUST)
+    if method == "hmc":
+        made = found({"prior_shell": shell, "rows_train": 100.0}, prior_shell=note).get(
+            "theta^2 over the prior variance"
+        )
+        assert (made and made.status) is status

@@ -183,7 +183,7 @@ def diverged(rows: Values) -> str:
     if rmse > LARGEST_RMSE:
         return f"an RMSE of {rmse:.3g}, where a constant has about 1"
     if ratio > EXPLODED:
-        return f"theta^2 is {ratio:.3g} times that of draws from the prior"
+        return f"theta^2 of {ratio:.3g} times that of draws from the prior"
     return ""
 
 

@@ -1,0 +1,203 @@
+"""Of what the error of a difference is made, and what would make it small enough."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bnn_atlas.claims.estimate import Part
+from bnn_atlas.claims.rules import Verdict
+from bnn_atlas.claims.verdict import leading
+from bnn_atlas.metrics.judgement.measure import ORDERINGS
+from bnn_atlas.metrics.tables.measurement import Row
+
+from .making import COMPARISON, claimed, judged, planned, printed, row
+
+SINGLE = {"runs": ["single"]}
+RUNS = {name: planned(name) for name in ("single", "other")}
+
+
+def error(folder: Path, rows: list[Row], **claim: Any) -> dict[str, float]:
+    """The parts of the error of a claim about `single`."""
+    found = judged(folder, rows, claimed(SINGLE | claim, runs=RUNS))
+    assert found.error == (math.hypot(*(part.error for part in found.parts)) if found.parts else None)
+    return {part.of: pytest.approx(part.error) for part in found.parts}
+
+
+def test_errors_of_rows_chains_and_the_published_number_are_added_in_squares(tmp_path: Path) -> None:
+    rows = [row("single", 0.5, standard_error=0.03, over="rows", monte_carlo_error=0.04)]
+    assert error(tmp_path, rows) == {"rows": 0.03, "chains": 0.04}
+    assert error(tmp_path, rows, same_rows=True) == {"chains": 0.04}
+    number = printed(0.5, error=0.1, of_mean=0.05, reading=0.02)
+    assert error(tmp_path, rows, published=number) == {"rows": 0.03, "chains": 0.04, "published": 0.05, "reading": 0.02}
+    other = row("other", 0.9, standard_error=0.04, over="rows", monte_carlo_error=0.03)
+    compared = error(tmp_path, [*rows, other], **COMPARISON | {"than": {"runs": ["other"]}})
+    assert compared == {"rows": 0.05, "chains": 0.05}, "as if independent, since single rows are not known"
+    assert error(tmp_path, [row("single", 0.5)]) == {}
+
+
+def test_errors_over_splits_count_the_rows_that_splits_share(tmp_path: Path) -> None:
+    """Five differences of variance 0.01 with a ninth of the rows in the test set: sqrt(0.01 (1/5 + 1/9)) = 0.0558."""
+    runs = {name: planned(name, splits=5) for name in ("mile", "ensemble")}
+    rows = [row("ensemble", 1.0, split=n) for n in range(5)]
+    rows += [row("mile", 0.9 + gap, split=n) for n, gap in enumerate((-0.1, 0.1, 0.0, 0.1, -0.1))]
+    for run in runs:
+        for n in range(5):
+            rows += [row(run, size, split=n, metric=f"rows_{part}") for part, size in (("test", 10.0), ("train", 90.0))]
+    found = judged(tmp_path, rows, claimed(COMPARISON, runs=runs))
+    assert found.parts == (Part("splits", pytest.approx(0.0558, abs=1e-4), 5),)
+    assert found.verdict == Verdict.CANNOT_TELL, "twice that is more than 0.1"
+
+
+@pytest.mark.parametrize(("chains", "variance"), [(4, 4 / 6 + 1 / ORDERINGS), (10, None)])
+def test_fewer_chains_have_the_error_of_their_orders(tmp_path: Path, chains: int, variance: float | None) -> None:
+    metric = "lppd_cumulative_chains"
+    rows = [row("single", 0.5, metric=metric, chains=n) for n in (4, 10)]
+    rows += [row("single", sd, metric=f"{metric}_order_sd", chains=n) for n, sd in ((4, 0.02), (10, 0.0))]
+    rows.append(row("single", 0.5, metric="lppd", monte_carlo_error=0.01))
+    expected = 0.01 if variance is None else 0.02 * math.sqrt(variance)
+    assert error(tmp_path, rows, metric=metric, chains=chains) == {"chains": expected}
+
+
+def test_a_finite_number_of_draws_biases_a_score_and_what_it_biases_alike_cancels(tmp_path: Path) -> None:
+    """Scores of the first k draws that are a - 2 / k reach a at infinitely many."""
+
+    def scores(run: str, level: float) -> list[Row]:
+        curve = [row(run, level - 2 / k, metric="lppd_cumulative_draws", draws=k) for k in (10, 30, 50, 80, 100)]
+        return [row(run, level - 0.02, metric="lppd"), *curve]
+
+    rows = [*scores("single", 0.52), *scores("other", 0.32)]
+    lppd = {"metric": "lppd"}
+    found = judged(tmp_path, rows, claimed(SINGLE | lppd, runs=RUNS))
+    assert found.own is not None
+    assert found.own.at_infinity == pytest.approx(0.52)
+    assert error(tmp_path, rows, **lppd) == {"finite draws": 0.02}
+    above = COMPARISON | {"relation": "above", "than": {"runs": ["other"]}}
+    compared = judged(tmp_path, rows, claimed(SINGLE | lppd | above, runs=RUNS))
+    assert compared.difference is not None
+    assert compared.difference.at_infinity == pytest.approx(0.2)
+    assert compared.error == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "needed"),
+    [
+        ({"monte_carlo_error": 0.2}, "about 26 chains (now 10)"),
+        ({"monte_carlo_error": 0.2, "chains": 1}, "about 260 draws per chain (now 100)"),
+        ({"standard_error": 0.25}, "about 200 test rows (now 50)"),
+        (
+            {"standard_error": 0.25, "monte_carlo_error": 0.13},
+            "about 250 test rows (now 50) and about 51 chains (now 10)",
+        ),
+    ],
+)
+def test_what_cannot_be_told_says_how_many_of_what_would_decide_it(
+    tmp_path: Path, changes: dict[str, Any], needed: str
+) -> None:
+    """The size is 0.25, so that an error of 0.125 is wanted."""
+    runs = {"single": planned("single", chains=changes.get("chains", 10))}
+    rows = [row("single", 0.5, **changes), row("single", 50.0, metric="rows_test")]
+    found = judged(tmp_path, rows, claimed(SINGLE, runs=runs))
+    assert (found.verdict, found.needed) == (Verdict.CANNOT_TELL, needed)
+
+
+def test_a_published_number_with_too_large_an_error_is_what_has_to_be_better(tmp_path: Path) -> None:
+    rows = [row("single", 0.5, monte_carlo_error=0.01)]
+    found = judged(tmp_path, rows, claimed(SINGLE | {"published": printed(0.5, of_mean=0.2)}))
+    assert (found.verdict, found.needed) == (Verdict.CANNOT_TELL, "a published number with a smaller error")
+
+
+def test_a_wrong_digit_is_an_erratum_only_where_it_differs(tmp_path: Path) -> None:
+    wrong = SINGLE | {"published": printed(0.1), "size": 0.01, "erratum": "the formula gives 0.5"}
+    found = judged(tmp_path, [row("single", 0.5)], claimed(wrong))
+    assert (found.verdict, found.reason) == (Verdict.ERRATUM, "the formula gives 0.5")
+    assert judged(tmp_path, [row("single", 0.1)], claimed(wrong)).verdict == Verdict.AGREES
+
+
+ACCURACY = COMPARISON | {"metric": "accuracy", "relation": "above", "size": 0.03, "than": {"runs": ["other"]}}
+AGREEMENT = ACCURACY | {"metric": "agreement", "at": "reference"}
+SHIFTED = ACCURACY | {"dataset": "airfoil/fog3"}
+
+
+@pytest.mark.parametrize(
+    ("claim", "own", "other", "more", "room"),
+    [
+        (ACCURACY, 0.985, 0.98, [], "what the compared value, 0.98, leaves to 1"),
+        (ACCURACY, 0.95, 0.94, [], ""),
+        (ACCURACY, 0.99, 0.95, [], None),
+        (ACCURACY | {"relation": "below"}, 0.01, 0.0, [], "what the compared value, 0, leaves to 0"),
+        (ACCURACY, 0.001, 0.0, [], "what the farther of the two values is away from 0"),
+        (AGREEMENT, 0.9, 0.91, [("reference", "agreement_ceiling", 0.93)], "reference's own chains, 0.93"),
+        (AGREEMENT, 0.9, 0.89, [("reference", "agreement_ceiling", 0.93)], ""),
+        (SHIFTED, 0.9, 0.89, [("other", "accuracy", 0.9)], "what the corruption does in all to the compared run"),
+        (SHIFTED, 0.8, 0.79, [("other", "accuracy", 0.9)], ""),
+    ],
+)  # fmt: skip
+def test_where_there_is_no_room_nothing_can_be_shown(
+    tmp_path: Path,
+    claim: dict[str, Any],
+    own: float,
+    other: float,
+    more: list[tuple[str, str, float]],
+    room: str | None,
+) -> None:
+    """`room` is empty where there is some and the claim does not hold, and None where it holds."""
+    of = {"metric": claim["metric"], "at": claim.get("at", ""), "dataset": claim.get("dataset", "airfoil")}
+    rows = [row(run, value, standard_error=0.01, **of) for run, value in (("single", own), ("other", other))]
+    rows += [row(run, value, metric=metric) for run, metric, value in more]
+    found = judged(tmp_path, rows, claimed(SINGLE | claim, runs=RUNS))
+    if room:
+        assert found.verdict == Verdict.CANNOT_SHOW
+        assert room in found.reason
+    else:
+        assert found.verdict == (Verdict.HOLDS if room is None else found.verdict)
+        assert found.verdict != Verdict.CANNOT_SHOW
+
+
+@pytest.mark.parametrize(
+    ("metrics", "reason"),
+    [
+        ({"rmse": 13.2}, "the fit diverged: run 'single', split 0 has an RMSE of 13.2"),
+        ({"rmse": 1.9}, ""),
+        ({"prior_shell": 422.0}, "the fit diverged: run 'single', split 0 has theta^2 of 422 times"),
+        ({"prior_shell": 9.0}, ""),
+        ({"prior_shell": 422.0, "rows_train": 1000.0}, ""),
+        (
+            {"divergences": 50.0, "divergence_share": 0.05, "reference_fit": 0.0},
+            "chains: 50 steps (5% of all) diverged",
+        ),
+        ({"divergences": 50.0, "divergence_share": 0.05, "reference_fit": 1.0}, ""),
+        ({"divergences": 5.0, "divergence_share": 0.005, "reference_fit": 0.0}, ""),
+    ],
+)
+def test_what_has_diverged_is_never_a_result(tmp_path: Path, metrics: dict[str, float], reason: str) -> None:
+    note = "5,000 parameters; draws from the prior have 1"
+    values = {"rmse": 0.5, "rows_train": 100.0, "divergences_chains": 1.0} | metrics
+    rows = [row("single", value, metric=metric, note=note) for metric, value in values.items()]
+    rows.append(row("single", 0.5, metric="lppd"))
+    found = judged(tmp_path, rows, claimed(SINGLE | {"metric": "lppd"}))
+    assert found.verdict == (Verdict.CANNOT_TELL if reason else Verdict.AGREES)
+    assert found.reason.startswith(reason) if reason else not found.reason
+    assert (found.own is None) == reason.startswith("the fit diverged")
+
+
+@pytest.mark.parametrize(
+    ("claims", "place"),
+    [
+        ([("differs", "another problem"), ("agrees", "same")], 0),
+        ([("to run", "same"), ("holds", "another problem"), ("differs", "reduced")], 2),
+        ([("to run", "same"), ("to run", "same")], 0),
+    ],
+)
+def test_a_finding_is_judged_by_its_main_claim_at_the_nearest_identity_that_was_run(
+    claims: list[tuple[str, str]], place: int
+) -> None:
+    assert leading(claims) == place
+
+
+def test_paired_seeds_on_the_same_rows_have_the_errors_of_both(tmp_path: Path) -> None:
+    rows = [row(f"mile-seed{n}", v, standard_error=0.1, over="rows") for n, v in ((1, 0.4), (2, 0.5), (3, 0.6))]
+    found = judged(tmp_path, rows, claimed({}))
+    assert found.error == pytest.approx(math.hypot(np.std([0.4, 0.5, 0.6], ddof=1) / math.sqrt(3), 0.1))

@@ -1,0 +1,162 @@
+"""Measured numbers in texts: filled from the tables when they are written, so that they cannot go stale."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from bnn_atlas.claims.table import write_claims
+from bnn_atlas.claims.texts import Numbers, number, published, spread
+from bnn_atlas.claims.verdict import Judgement, judge
+from bnn_atlas.config.claims.load import ClaimsConfig
+from bnn_atlas.config.settings import load_atlas
+from tests.config.test_repository import CONFIG
+
+from .making import COMPARISON, claimed, planned, printed, row, table
+
+RUNS = {name: planned(name, splits=2) for name in ("single", "other")}
+CAUSE = {"cause": "it has {here}", "certainty": "proved", "decided_by": "{=c1}", "result": "{=single/coverage/0.9}"}
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Numbers:
+    """0.5 and 0.9, each ± 0.01 on two splits; the claims `c0` on the first, `c1` on the difference, `c2` on nothing."""
+    rows = [row("single", 0.8, metric="coverage", at="0.9", split=n, standard_error=0.25) for n in (0, 1)]
+    for run, value in (("single", 0.5), ("other", 0.9)):
+        rows += [row(run, value + shift, split=n) for n, shift in ((0, -0.01), (1, 0.01))]
+        for part, size in (("test", 0.0), ("train", 80.0)):
+            rows += [row(run, size, metric=f"rows_{part}", split=n) for n in (0, 1)]
+    below = COMPARISON | {"runs": ["single"], "than": {"runs": ["other"]}}
+    study = claimed({"runs": ["single"], "cause": CAUSE}, below, {"runs": ["gone"]}, runs=RUNS)
+    measured = table(tmp_path, rows)
+    return Numbers({name: judge(name, study, measured) for name in study.claims.claims}, measured)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("no place", "no place"),
+        ("{x} stays", "{x} stays"),
+        ("{=c0}", "0.500 ± 0.010"),
+        ("{=c1} and {=c2}", "−0.4000 and –"),
+        ("{=single/rmse}", "0.500 ± 0.010"),
+        ("{=single/coverage/0.9}", "0.8000"),
+        ("{=single/lppd} of {=nobody/rmse}", "– of –"),
+    ],
+)
+def test_places_are_filled_with_what_was_measured(numbers: Numbers, text: str, expected: str) -> None:
+    assert numbers.filled(text) == expected
+
+
+def test_a_text_of_a_claim_can_have_its_own_value_and_the_table_holds_filled_texts(
+    numbers: Numbers, tmp_path: Path
+) -> None:
+    own = numbers.claims["c0"]
+    assert numbers.filled("{here} ({here_error})", own) == "0.500 ± 0.010 (0.010)"
+    for text, wrong in (("{=c9}", "no claim 'c9'"), ("{here}", "belongs to none")):
+        with pytest.raises(KeyError, match=wrong):
+            numbers.filled(text)
+    write_claims(tmp_path / "claims.parquet", list(numbers.claims.values()), {"small": numbers.table})
+    first = pd.read_parquet(tmp_path / "claims.parquet").iloc[0]
+    assert (first["cause"], first["decided_by"], first["result"]) == ("it has 0.500 ± 0.010", "−0.4000", "0.8000")
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "signed", "text"),
+    [
+        (0.12345, 0.0123, False, "0.123 ± 0.012"),
+        (-0.12345, None, False, "−0.1235"),
+        (0.12345, None, True, "+0.1235"),
+        (1234567.0, 321.0, False, "1,234,567 ± 321"),
+        (0.5, 1e-17, False, "0.5000000"),
+        (0.0, None, False, "0"),
+    ],
+)
+def test_a_number_has_the_digits_that_its_error_gives_it(
+    value: float, error: float | None, signed: bool, text: str
+) -> None:
+    assert spread(value, error, signed=signed) == text
+
+
+def test_published_differences_have_a_sign_and_nothing_is_a_dash(numbers: Numbers) -> None:
+    def with_number(**changes: Any) -> Judgement:
+        judged = numbers.claims["c1"]
+        claims = judged.study.claims
+        claim = claims.claims["c1"].model_copy(update=changes)
+        claims = claims.model_copy(update={"claims": claims.claims | {"c1": claim}})
+        return judged._replace(study=judged.study.model_copy(update={"claims": claims}))
+
+    shown = claimed({"published": printed(0.25)}).claims.claims["c0"].published
+    assert [published(with_number(published=given)) for given in (shown, None)] == ["+0.25", ""]
+    assert number(None) == "–"
+
+
+LITERAL = re.compile(r"(?<![\w.,:/^-])[~−-]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?![\w^]|\.\d)")
+"""A number in a text, but not a part of a name such as 2x8, CIFAR-10 or layer1."""
+STALE: dict[str, list[str]] = {
+    "hmc_posteriors": [
+        "short_trajectories_worse", "short_trajectories_lppd", "more_chains_more_accurate",
+        "mixes_better_than_in_weights", "largest_rhat_is_of_a_weight", "accuracy_above_sgd",
+        "accuracy_above_ensemble", "accuracy_above_ensemble_published", "lppd_above_sgd", "lppd_above_ensemble",
+        "noise_harms_more", "impulse_noise_harms_more", "blur_harms_more", "pixelation_harms_more",
+        "dead_pixels_harm_more", "covariance_prior_helps", "boston_rmse", "concrete_rmse", "concrete_ll",
+        "no_gain_from_cooling", "cooling_further_harms", "sgld_without_augmentation_not_cold",
+        "ensemble_tv_below_mean_field", "sgld_nearer_than_sgd", "mean_field_nearer_than_sgd",
+        "preconditioned_less_near", "approximations_are_distinct_from_hmc", "imdb_sgd_accuracy",
+        "imdb_sgd_eightfold_accuracy", "imdb_sgld_accuracy",
+    ],
+    "implicit_vi": [
+        "uci_wine_red", "uci_concrete_ensemble", "uci_kin8nm_ensemble", "uci_wine_red_ensemble",
+        "fashion_above_mean_field", "notmnist_above_mean_field", "hmc_correlates",
+        "correlated_above_factorised", "noise_warm_2", "noise_warm_3", "low_rank_gap_3", "ivon_is_mean_field",
+        "implicit_nearer_than_ensemble", "low_rank_uci", "lenet_noise_likelihood", "lenet_noise_accuracy",
+        "lenet_above_map",
+    ],
+    "permutation_symmetry": [
+        "copies_stay_near", "q_r_mean_more_accurate", "q_r_near_hmc", "transpositions_within_a_chain",
+    ],
+    "sampling_perspective": [
+        "bikesharing_nll", "bikesharing_ensemble_nll", "inner_layer2_near_prior", "inner_layer3_near_prior",
+        "inner_nearer_than_first", "permuted_starts_as_good", "permuted_starts_as_good_mile", "rescaling_zero",
+        "airfoil_wide_priors_do_no_harm", "bikesharing_wide_priors_do_no_harm", "flat_biases_drift_layer0",
+        "airfoil_cheaper_than_nuts", "airfoil_cheaper_than_adjusted", "airfoil_coverage_5",
+        "airfoil_coverage_9", "airfoil_coverage_95", "chains_stop_by_e_value",
+    ],
+}  # fmt: skip
+"""Claims whose causes still have numbers that are typed in, not taken from a table."""
+
+
+def typed(text: str, known: set[float]) -> list[str]:
+    """Numbers of a text that are neither places, nor settings, nor names."""
+    bare = re.sub(r"\{[^{}]*\}|N\(0, [\d.^]+\)|arXiv [\d.]+|\d+x\d+(x\d+)*", "", text)
+    found = [match[0] for match in LITERAL.finditer(bare)]
+    return [one for one in found if abs(float(one.strip(",~").replace(",", "").replace("−", "-"))) not in known]
+
+
+def settings(study: str) -> set[float]:
+    """Numbers of a study's settings and data, and those that were published; small whole numbers count, too."""
+    files = [CONFIG / "studies" / f"{study}.yaml", CONFIG / "published" / f"{study}.csv", CONFIG / "datasets.yaml"]
+    text = " ".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
+    numbers = {abs(float(one.replace("_", ""))) for one in re.findall(r"\d[\d_]*(?:\.\d+)?(?:e-?\d+)?", text)}
+    return numbers | set(map(float, range(13)))
+
+
+def texts(claims: ClaimsConfig) -> dict[str, str]:
+    """Name -> the texts that may hold measured numbers: causes of claims, caveats of findings."""
+    found = {finding.name: finding.caveat or "" for finding in claims.findings}
+    for name, claim in claims.claims.items():
+        cause = claim.cause
+        parts = [cause.cause, cause.decided_by or "", cause.result or ""] if cause else []
+        found[name] = " ".join(parts)
+    return found
+
+
+@pytest.mark.parametrize("study", sorted(file.stem for file in (CONFIG / "claims").glob("*.yaml")))
+def test_measured_numbers_in_causes_and_caveats_are_places(study: str) -> None:
+    claims = load_atlas({"scale": "paper", "studies": [study]}, CONFIG).claims[study]
+    known = settings(study)
+    found = {name: typed(text, known) for name, text in texts(claims).items()}
+    wrong = {name: numbers for name, numbers in found.items() if numbers and name not in STALE.get(study, ())}
+    assert wrong == {}, f"config/claims/{study}.yaml: take these from a table, as {{=claim}} or {{=run/metric}}"
