@@ -18,6 +18,8 @@ from snakemake.logging import ColorizingTextHandler, DefaultFormatter, format_pe
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+LAST_LINES = 20
+"""Lines of a log that the error of a group of jobs shows."""
 LONGEST_LISTED = 50
 """Largest number of jobs that a dry run lists one by one."""
 NAMED = 6
@@ -96,6 +98,8 @@ class LogHandler(LogHandlerBase):
                     record.msg = f"{text}\n\n{record.msg}"
             case LogEvent.ERROR:
                 record.msg = self.refusal() or record.msg
+            case LogEvent.JOB_ERROR if record.indent and self._short:  # type: ignore[attr-defined]
+                return  # the group's error has named the jobs that failed
             case LogEvent.JOB_INFO if settings.dryrun:
                 self._remember(record)
                 if self._jobs > LONGEST_LISTED and not settings.verbose:
@@ -220,6 +224,18 @@ class Formatter(DefaultFormatter):
         lines = [line for line in super()._format_job_error(msg) if line != "    message: None"]
         return [*lines, *msg.get("last_attempt", ())]
 
+    def _format_group_error(self, msg: dict[str, Any]) -> list[str]:
+        """Which jobs of a group failed, and the last lines of their logs; without any, where to look."""
+        if "failed" not in msg:
+            return list(super()._format_group_error(msg))
+        lines = [str(msg["msg"])]
+        for job, log in msg["failed"]:
+            lines += [f"    failed: {job['rule_name']}, for {', '.join(job['output'])}", *log]
+        if not msg["failed"]:
+            names = ", ".join(dict.fromkeys(job["rule_name"] for job in msg["job_error_info"]))
+            lines.append(f"    no log of its jobs ({names}) has an error: the cluster may have ended it")
+        return [*lines, *(f"    log of the cluster: {log}" for log in msg["aux_logs"])]
+
 
 def require_cache() -> None:
     """Stop with one line if Snakemake cannot keep its cache, which it opens before it reads a Snakefile.
@@ -241,10 +257,16 @@ def require_cache() -> None:
 def read_logs(record: LogRecord) -> bool:
     """Put the log lines of a failed job's last attempt into its record; every record passes this filter.
 
-    Records are printed in a separate thread, and by then the next attempt may have removed the log.
+    Of a group of jobs, it is those of the jobs whose logs have an error. Records are printed in a separate thread, and
+    by then the next attempt may have removed the log.
     """
     if getattr(record, "event", None) == LogEvent.JOB_ERROR:
         record.last_attempt = list(last_attempts(record.log))  # type: ignore[attr-defined]
+    if getattr(record, "event", None) == LogEvent.GROUP_ERROR:
+        jobs = record.job_error_info  # type: ignore[attr-defined]
+        logs = [(job, list(last_attempts(job["log"]))) for job in jobs]
+        failed = [(job, log[:1] + log[1:][-LAST_LINES:]) for job, log in logs if any(" ERROR " in line for line in log)]
+        record.failed = failed
     return True
 
 

@@ -151,6 +151,26 @@ def test_the_log_of_an_attempt_may_be_gone_when_it_is_printed(tmp_path: Path) ->
     assert "earlier" not in text
 
 
+@pytest.mark.parametrize("failed", [True, False])
+def test_a_failed_group_names_the_job_and_its_last_lines(tmp_path: Path, failed: bool) -> None:
+    """Of a group, only the job whose log has an error is shown, with the last attempt of many lines."""
+    jobs = []
+    for name, last in (("fine", "INFO done"), ("broken", "ERROR failed" if failed else "INFO half")):
+        log = tmp_path / f"{name}.log"
+        told = "".join(f"12:00:00 INFO line {i}\n" for i in range(50))
+        log.write_text(f"12:00:00 INFO started\n{told}12:00:01 {last}\nValueError: of {name}\n")
+        jobs.append({"rule_name": name, "jobid": 1, "output": [f"{name}.npz"], "log": [str(log)]})
+    group = {"event": LogEvent.GROUP_ERROR, "groupid": "g", "aux_logs": ["slurm/1.log"], "job_error_info": jobs}
+    record = logging.makeLogRecord({**group, "msg": "Error in group g"})
+    assert read_logs(record)
+    text = Formatter(None).format(record)
+    assert ("failed: broken, for broken.npz" in text) == ("ValueError: of broken" in text) == failed
+    assert "ValueError: of fine" not in text
+    assert "INFO line 1\n" not in text
+    assert ("no log of its jobs (fine, broken) has an error" in text) == (not failed)
+    assert "slurm/1.log" in text
+
+
 def test_a_home_that_cannot_be_written_to_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text(LONG)
     command = [sys.executable, "-m", "snakemake", "-n", "--logger", "bnn-atlas", "--config", "jobs=2"]
