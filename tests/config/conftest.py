@@ -5,12 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from bnn_atlas.config.checks import figures as figure_checks
+from bnn_atlas.config.claims import load
 from bnn_atlas.config.parts.figures import Kind, kinds
 
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind(name="curve", module="small", files=("table",)),
+        Kind.model_validate({"name": "curve", "module": "small", "files": ["table"], "columns": "c kind"}),
         Kind(name="cloud", module="small", sections=("grid",), runs="one"),
         Kind(name="bumps", module="small", sections=("subset",), runs="one"),
         Kind(name="values", module="small", sections=("functions",)),
@@ -23,5 +24,6 @@ KINDS = {
 @pytest.fixture(scope="package", autouse=True)
 def _kinds() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figure_checks, "kinds", lambda: KINDS | kinds())
+        for module in (figure_checks, load):
+            patch.setattr(module, "kinds", lambda: KINDS | kinds())
         yield

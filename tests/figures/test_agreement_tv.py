@@ -150,16 +150,6 @@ def test_the_picture_has_a_panel_for_each_score_and_its_numbers(tmp_path: Path) 
     assert notes == ["on the same posterior", "on another posterior"]
 
 
-def test_runs_without_one_reference_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no run of the figure has a reference"):
-        agreements([reference(tmp_path)])
-    other = written(
-        tmp_path, "x", {"accuracy": 0.9}, None, {"other": {"test": {"agreement": 0.9, "total_variation": 0.1}}}
-    )
-    with pytest.raises(ValueError, match="the runs have no reference in common"):
-        agreements([run(tmp_path, "SGLD", 0.9), other])
-
-
 def test_blocks_are_the_ceiling_both_priors_and_the_paper(tmp_path: Path) -> None:
     text = tex(agreement_tv_table, runs(tmp_path), tmp_path)
     body = text.partition(r"\begin{tabular}{lrrrrrr}")[2]

@@ -64,11 +64,7 @@ def test_pairs_of_methods_in_one_frame(tmp_path: Path) -> None:
     assert means["y_label"].unique().tolist() == ["hmc"]
     assert means["correlation"].unique() == pytest.approx([1.0])
     assert means["y_low"].min() == pytest.approx(np.quantile(one.mean, 0.0005), rel=1e-6)
-    with pytest.raises(ValueError, match="it compares 2 to 4"):
-        pair_plot(runs[:1])
     frame(tmp_path / "d.npz", size=30)
-    with pytest.raises(ValueError, match="networks of different sizes"):
-        pair_plot([runs[0], of_alignments("frames", {"x": tmp_path / "d.npz"}, "other")])
 
 
 def test_sds_beside_those_of_prior_draws(tmp_path: Path) -> None:

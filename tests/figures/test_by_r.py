@@ -331,11 +331,6 @@ def test_the_two_zeros_can_fall_together() -> None:
         other_zero(0.6, 0.8, 1.0, LIMITS)
 
 
-def test_runs_are_refused() -> None:
-    with pytest.raises(ValueError, match="take the runs out of its settings: mile"):
-        rescaling_curve([shown("mile")])
-
-
 @needs_r
 def test_both_zeros_are_marked(csv: Csv) -> None:
     table = csv(rescaling_curve, [])

@@ -65,6 +65,3 @@ def test_chains_that_do_not_pass_are_told_of(tmp_path: Path) -> None:
 def test_what_has_no_curves_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="run long has no ece_chain_mean_cumulative_draws and ece_cumulative_draws"):
         length_table([run(tmp_path, metrics=("accuracy", "lppd"))])
-    one = run(tmp_path)
-    with pytest.raises(ValueError, match="2 runs and splits: this figure shows one"):
-        length_table([one, one._replace(split=1)])

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.claims_forest import claims_forest, forest_table
-from tests.figures.shown import shown
 
 
 def judged(*changes: dict[str, Any]) -> pd.DataFrame:
@@ -56,5 +55,3 @@ def test_runs_and_tables_without_numbers_are_refused(tmp_path: Path) -> None:
     CLAIMS[CLAIMS["relation"] == "above"].to_parquet(tmp_path / "claims.parquet")
     with pytest.raises(ValueError, match=r"claims\.parquet: no claim has a published number and a limit"):
         claims_forest([], claims=tmp_path / "claims.parquet")
-    with pytest.raises(ValueError, match="take the runs out of its settings: mile"):
-        claims_forest([shown()], claims=tmp_path / "claims.parquet")

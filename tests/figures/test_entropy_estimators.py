@@ -2,7 +2,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.implicit_vi.entropy_estimators import entropy_estimators
@@ -36,12 +35,6 @@ def test_errors_of_each_run(tmp_path: Path) -> None:
     containers = {each.get_label(): each.lines[0].get_xydata().tolist() for each in first.containers}
     assert containers["Lanczos, one probe"] == [[4, 8], [20, 0.4]]
     assert containers["as published"] == [[31, -213]]
-
-
-def test_panels_with_one_title_are_refused(tmp_path: Path) -> None:
-    file = {"entropies": write(tmp_path / "a.parquet")}
-    with pytest.raises(ValueError, match="runs 'a' and 'b' have the same title, 'toy'"):
-        entropy_estimators([shown(name, file, label="toy") for name in "ab"])
 
 
 def test_a_form_that_does_not_apply_is_not_drawn(tmp_path: Path) -> None:

@@ -80,8 +80,3 @@ def test_entropy_and_its_error_are_means_over_splits(tmp_path: Path) -> None:
     assert table["entropy_error"].tolist() == pytest.approx([2.5, 0, 1234.5, np.nan], nan_ok=True)
     for cell in (r"$-$1,250.2 $\pm$ 2.5", r"12.3 $\pm$ 0", r"$-$760,123 $\pm$ 1,234", "--"):
         assert f"1 probe & {cell} & 0.1 & " in text
-
-
-def test_other_methods_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="run 'mile' has the method mclmc, and only implicit runs"):
-        generator_sizes([shown()])

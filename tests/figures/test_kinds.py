@@ -19,13 +19,6 @@ from tests.figures.small import more, small
 
 SHOWING = [name for name, kind in kinds().items() if kind.runs == "some"]
 """Kinds of any number of runs."""
-UNLIMITED = {
-    "agreement_tv", "agreement_tv_table", "barrier_against_transpositions", "barrier_along_training",
-    "compact_agreement", "cumulative_lppd", "distance_against_transpositions", "flat_likelihood", "generator_sizes",
-    "loss_surface", "marginal_densities", "prior_depth", "sampling_vs_ensemble", "transpositions_stability",
-    "transpositions_along_line", "uci_table",
-}  # fmt: skip
-"""Those that have a row for each run, or the mean of all."""
 SLOW = {
     "flat_likelihood",
     "marginal_densities",
@@ -35,7 +28,6 @@ SLOW = {
     "transpositions_stability",
 }
 """Those that are drawn from most draws."""
-MANY = 14
 
 
 def function(name: str) -> Any:
@@ -59,6 +51,8 @@ def test_the_same_runs_give_the_same_files_with_provenance_numbers_and_signs(
             made.write(files, runs, provenance)
     assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]
     by_ending = {file.suffix: file for file in first}
+    header = by_ending[".csv"].read_text(encoding="utf-8").partition("\n")[0].split(",")
+    assert {*kinds()[name].columns} <= {*header}
     if not isinstance(made, RDrawing):
         assert by_ending[".csv"].read_text() == made.numbers.to_csv(index=False, lineterminator="\n")
     if isinstance(made, LatexTable):
@@ -71,17 +65,3 @@ def test_the_same_runs_give_the_same_files_with_provenance_numbers_and_signs(
     if are_chains and not isinstance(made, RDrawing):
         assert "to be trusted: " in (said := " ".join(text.split()))
         assert "R-hat of function values at most 1.80" in said
-
-
-@pytest.mark.parametrize("name", SHOWING)
-def test_no_runs_and_too_many_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"there are no|no run|no entry|two labels"):
-        function(name)([])
-    many = [
-        run._replace(label=f"{run.label}, {i}", dataset=f"d{i}", dataset_title=f"D{i}")
-        for run in small(name, tmp_path)
-        for i in range(MANY)
-    ]
-    if name not in UNLIMITED:
-        with pytest.raises(ValueError, match=r"at most \d+ fit|cannot be told apart|two labels|both have|has two runs"):
-            function(name)(many)

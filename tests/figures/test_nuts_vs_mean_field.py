@@ -42,15 +42,3 @@ def test_two_branches_and_one_blob(tmp_path: Path) -> None:
 def test_few_draws_and_a_wide_blob_are_enough(tmp_path: Path) -> None:
     nuts_vs_mean_field(runs(tmp_path, 2, 20, 1, 0.4))
     assert set(nuts_vs_mean_field(runs(tmp_path)[:2]).numbers["prior_sd"]) == {0.1}
-
-
-def test_bad_runs_are_refused_in_words(tmp_path: Path) -> None:
-    good = runs(tmp_path, 2, 20)
-    for bad, says in (
-        (good[:3], "prior scale 1 has a run by nuts only"),
-        ([*good, good[0]], r"prior scale 0\.1 has two runs by nuts"),
-        ([good[0]._replace(prior_sd=None)], "has no prior with one standard deviation"),
-        ([good[0]._replace(method="hmc")], "compares nuts with mean_field"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            nuts_vs_mean_field(bad)

@@ -104,9 +104,6 @@ def test_bad_runs_are_refused_in_words(tmp_path: Path) -> None:
     runs = grid(tmp_path, ("airfoil",), (1,))
     with pytest.raises(ValueError, match="has no prior scale"):
         prior_depth([*runs, runs[0]._replace(point={}, prior_sd=None)])
-    other = scored(tmp_path, "nuts", 0.1, 0.1, method="nuts")
-    with pytest.raises(ValueError, match="one sampling method over prior scales, not mclmc, nuts"):
-        prior_depth([*runs, other])
 
 
 def changed(run: Shown) -> dict:

@@ -67,11 +67,8 @@ def test_the_second_chain_is_drawn_where_there_is_one(tmp_path: Path) -> None:
 
 def test_other_networks_are_refused(tmp_path: Path) -> None:
     run = network(tmp_path, [[1.0] * 4])
-    for hidden in ((2, 2), (1,)):
-        with pytest.raises(ValueError, match="one with two or more units"):
-            jacobian_kernel([run._replace(hidden=hidden)])
-    with pytest.raises(ValueError, match="tabular data with one input"):
-        jacobian_kernel([changed(run, train_x=np.ones((5, 2)))])
+    with pytest.raises(ValueError, match="has one hidden unit; the figure needs two or more"):
+        jacobian_kernel([run._replace(hidden=(1,))])
 
 
 ROWS = np.linspace(-2, 2, 400)[:, None]
@@ -135,7 +132,5 @@ def test_numbers_of_each_draw(tmp_path: Path) -> None:
 
 def test_networks_without_alike_units_are_refused(tmp_path: Path) -> None:
     run = units(tmp_path, np.ones((5, 2, 1)), np.ones((5, 2)))
-    with pytest.raises(ValueError, match="has 2 hidden layers; the figure needs one"):
-        flat_likelihood([run._replace(hidden=(2, 2))])
     with pytest.raises(ValueError, match="hold no training rows"):
         flat_likelihood([changed(run, train_x=None, train_y=None)])

@@ -76,11 +76,6 @@ def test_families_are_places_in_one_order(tmp_path: Path) -> None:
     assert marks == {0.9: 0.0, 0.91: 1.0, 0.92: 2.0}
 
 
-def test_an_unknown_family_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"'prior\.kind' is 'he'; this figure has normal, mixture, logistic"):
-        prior_family([family(tmp_path, "he", 0.9)])
-
-
 def test_variances_come_from_the_grid_or_from_the_prior(tmp_path: Path) -> None:
     runs = [swept(tmp_path, f"v{v}", {"accuracy": 0.9 - v}, point={"prior.variance": v}) for v in (0.025, 0.1)]
     runs.append(swept(tmp_path, "reference", {"accuracy": 0.85}, prior_sd=0.5))
@@ -89,12 +84,6 @@ def test_variances_come_from_the_grid_or_from_the_prior(tmp_path: Path) -> None:
     assert own.to_dict() == pytest.approx({0.025: 0.875, 0.1: 0.8, 0.25: 0.85})
     theirs = table[table["kind"] == "published"].groupby("label", sort=False)["x"].agg(list)
     assert theirs.tolist() == [[0.025, 1.0], [0.00625, 1.0]], "only the ends of the ranges are known"
-
-
-def test_a_prior_without_one_variance_is_refused(tmp_path: Path) -> None:
-    run = swept(tmp_path, "he", prior_sd=None, settings={"prior": {"kind": "he"}})
-    with pytest.raises(ValueError, match=r"run he: its settings have no value of 'prior\.variance'"):
-        prior_scale([run])
 
 
 def test_acceptances_are_beside_the_published_ones(tmp_path: Path) -> None:

@@ -171,16 +171,6 @@ def test_the_latex_holds_one_row_per_method(tmp_path: Path) -> None:
     assert body.rstrip().endswith(r"\end{tabular}")
 
 
-def test_runs_that_are_no_repetitions_are_refused(tmp_path: Path) -> None:
-    runs = [
-        run(tmp_path, "MILE", "airfoil", 1.0, seed=s, point={"prior.scale": s / 10, "seed": s}) for s in (1, 2)
-    ]  # fmt: skip
-    with pytest.raises(
-        ValueError, match="'MILE-airfoil-1' and 'MILE-airfoil-2', which differ in more than their seeds"
-    ):
-        uci_numbers(runs)
-
-
 def test_a_run_without_rmse_is_refused(tmp_path: Path) -> None:
     one = run(tmp_path, "MILE", "airfoil", 1.0)
     write_table(one.files["table"], [Row("s", "r", "paper", 0, "airfoil", "mlp", "m", 1, 1, "lppd", 0.1)])

@@ -12,7 +12,6 @@ from bnn_atlas.figures.implicit_vi.weights import cross_layer_correlation, paral
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.symmetry.aligned_draws import save_aligned_draws
 from tests.figures.aligned_files import aligned_draws
-from tests.figures.shown import shown
 from tests.figures.subset_files import run_with_subset, write_draws, write_subset
 
 THREE = tuple(f"layer{layer}.weight[0,{place}]" for layer in range(2) for place in range(10))
@@ -37,20 +36,6 @@ def test_densities_integrate_to_one(tmp_path: Path) -> None:
     assert (one["x"] * one["density"]).sum() / one["density"].sum() == pytest.approx(0, abs=0.1)
 
 
-def test_runs_of_other_networks_are_refused(tmp_path: Path) -> None:
-    first = write_draws(tmp_path / "a.parquet", three_weights(0))
-    second = write_draws(tmp_path / "b.parquet", {name: three_weights(0)[name] for name in THREE[:5]})
-    with pytest.raises(ValueError, match="'a' and 'b' have other parameters"):
-        weight_densities([shown("a", {"subset": first}), shown("b", {"subset": second})])
-
-
-def test_runs_on_other_data_do_not_share_a_line(tmp_path: Path) -> None:
-    file = write_draws(tmp_path / "a.parquet", three_weights(0))
-    runs = [shown(d, {"subset": file}, entry="toy", label="toy", point={"dataset": d}, dataset=d) for d in ("a", "b")]
-    with pytest.raises(ValueError, match="the line 'toy' has the runs 'a' and 'b', which differ in more than"):
-        weight_densities(runs)
-
-
 def test_lines_are_draws_in_the_order_of_the_means(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     means = {"layer0.weight[0,0]": 3.0, "layer0.weight[0,1]": -2.0, "layer1.weight[0,0]": 0.5}
@@ -63,13 +48,6 @@ def test_lines_are_draws_in_the_order_of_the_means(tmp_path: Path) -> None:
     assert own[own["line"] == 0]["parameter"].tolist() == ["W1[1,2]", "W2[1,1]", "W1[1,1]"]
     first = own[own["line"] == 0].set_index("parameter")["value"]
     assert first["W1[1,2]"] == pytest.approx(values["layer0.weight[0,1]"][0, 0], rel=1e-5)
-
-
-def test_panels_with_one_title_are_refused(tmp_path: Path) -> None:
-    file = write_draws(tmp_path / "draws.parquet", {"layer0.weight[0,0]": np.zeros((2, 4))})
-    runs = [shown(name, {"subset": file}, label="toy") for name in "ab"]
-    with pytest.raises(ValueError, match="runs 'a' and 'b' have the same title, 'toy, Airfoil'"):
-        parallel_coordinates(runs)
 
 
 NAMES = [f"layer{layer}.weight[0,{place}]" for layer in range(3) for place in range(4)]

@@ -12,7 +12,7 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures.axes import colour_bar
-from bnn_atlas.figures.page import check_fits, rounded
+from bnn_atlas.figures.page import rounded
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions
 from bnn_atlas.traces.draws import evenly
@@ -66,8 +66,7 @@ def read_functions(shown: Sequence[Shown], fewest: int = 2) -> list[Functions]:
 
 
 def names(shown: Sequence[Shown]) -> list[str]:
-    """Labels, with the split or else the run if several share a label; ValueError if nothing is shown."""
-    check_fits(len(shown))
+    """Labels, with the split or else the run if several share a label."""
     labels = [run.label for run in shown]
     by_split = [f"{run.label}, split {run.split}" for run in shown]
     by_run = [run.run for run in shown]

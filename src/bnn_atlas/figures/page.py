@@ -55,12 +55,8 @@ class FigureOutputs(NamedTuple):
         return cls(by_suffix[".pdf"], by_suffix[".png"], by_suffix[".csv"])
 
 
-def check_fits(
-    number: int, most: float = math.inf, what: str = "runs", remedy: str = "name fewer in the figure's `runs`"
-) -> None:
-    """Raise ValueError, with advice, if there is nothing to draw, or if `number` of `what` exceeds `most`."""
-    if number == 0:
-        raise ValueError(f"there are no {what} to draw; list some in the figure's `runs`")
+def check_fits(number: int, most: int, what: str, remedy: str = "name fewer in the figure's `runs`") -> None:
+    """Raise ValueError, with advice, if `number` of `what` exceeds `most`."""
     if number > most:
         raise ValueError(f"{number} {what}: at most {most} fit in one figure; {remedy}")
 

@@ -8,8 +8,7 @@ import pandas as pd
 
 from bnn_atlas.config.data.shift import CORRUPTIONS, parse_shift
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE, TEST
-from bnn_atlas.figures.page import check_fits
-from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
 
 COLUMNS = [
@@ -51,7 +50,6 @@ def read_sets(shown: Sequence[Shown], metrics: Collection[str], against: str = "
                 overlap=np.nan if against else next(iter(overlaps(own).values()), np.nan),
             )[COLUMNS]
         )
-    check_fits(len(parts))
     return pd.concat(parts, ignore_index=True).astype({"standard_error": float})
 
 
@@ -59,10 +57,8 @@ def averaged(shown: Sequence[Shown], rows: pd.DataFrame) -> pd.DataFrame:
     """Means of `read_sets` over seeds and splits: KEYS, value, error, over, sd, low, high, repetitions, in their order.
 
     `error` is the standard error of the mean, corrected for the rows that splits share (Nadeau and Bengio 2003); for a
-    single run on one split, it is the table's own (over rows or chains); NaN if there is none. Raises ValueError for
-    runs of one label and data set that differ in more than seeds.
+    single run on one split, it is the table's own (over rows or chains); NaN if there is none.
     """
-    check_repetitions(shown, [f"'{one.label}' on '{one.dataset}'" for one in shown])
     found = []
     for keys, group in rows.groupby(KEYS, sort=False):
         pooled = over_repetitions(group["value"], Repetitions(group["place"], float(group["overlap"].mean())))

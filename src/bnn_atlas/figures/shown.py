@@ -126,14 +126,3 @@ def shown_run(described: Mapping[str, Any]) -> Shown:
 def panel_title(one: Shown) -> str:
     """Label of a run, and its split unless it is the first."""
     return f"{one.label} (split {one.split})" if one.split else one.label
-
-
-def check_titles(shown: Sequence[Shown], titles: Sequence[str]) -> None:
-    """Raise ValueError if panels have the same title, since nobody could tell them apart."""
-    seen: dict[str, str] = {}
-    for one, title in zip(shown, titles, strict=True):
-        if (other := seen.setdefault(title, one.run)) != one.run:
-            raise ValueError(
-                f"the panels of the runs '{other}' and '{one.run}' have the same title, '{title}'; give them different "
-                "labels, or show one of them"
-            )

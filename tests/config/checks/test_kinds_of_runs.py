@@ -18,11 +18,19 @@ SCALES = RUN | {"prior": {"kind": "normal"}, "grid": {"prior.scale": [0.3, 1, 3]
 SEEDS = RUN | {"grid": {"seed": [1, 2]}}
 SPLITS = RUN | {"split": RUN["split"] | {"count": 3}}
 FUNCTIONS = {"functions": {"inputs": "test"}}
+LINE = {"functions": {"inputs": "line"}}
 SUBSET = {"subset": {}}
+TEMPERATURES = RUN | {"grid": {"temperature": [0.3, 1]}}
+STEPS = SAMPLED | {"grid": {"method.step_size": [0.1, 0.2]}}
+TO_A = {"evaluate": {"references": ["a"]}}
+TO_B = {"evaluate": {"references": ["b"]}}
+WIDE = WORDS | {"model": {"kind": "mlp", "hidden": [8]}}
+NARROW = RUN | {"model": {"kind": "mlp", "hidden": [4]}}
+NUTS = NARROW | {"method": {"kind": "nuts", "step_size": 0.1, "warmup": 20, "steps": 10}, "prior": {"kind": "normal"}}
 
 
-def checked(folder: Path, runs: dict[str, Any], **figure: Any) -> None:
-    studies(folder, deepcopy(runs), figures={"f": {"runs": list(runs), **figure}})
+def checked(folder: Path, runs: dict[str, Any], /, **figure: Any) -> None:
+    studies(folder, deepcopy(runs), figures={"f": {"runs": list(runs)} | figure})
 
 
 @pytest.mark.parametrize(
@@ -52,7 +60,7 @@ def checked(folder: Path, runs: dict[str, Any], **figure: Any) -> None:
             "is for methods that are tuned to an energy variance",
         ),
         ({"a": SPLITS}, {"draw": "wasserstein"} | FUNCTIONS, "3 runs, each split counted, and at most 2 fit"),
-        ({"a": RUN}, {"draw": "under_over"} | FUNCTIONS, "is for data sets of one input, and 'a' is none of them"),
+        ({"a": RUN}, {"draw": "under_over"} | LINE, "is for data sets of one input, and 'a' is none of them"),
         (
             dict.fromkeys("abcdefghi", WORDS),
             {"draw": "calibration_curves"},
@@ -65,6 +73,55 @@ def checked(folder: Path, runs: dict[str, Any], **figure: Any) -> None:
             "'a' and 'b' have one label and dataset in 'cumulative_lppd' but differ in more than their seeds",
         ),
         ({"a": SEEDS}, {"draw": "cumulative_lppd", "labels": {"a": "MILE"}}, None),
+        ({"a": RUN}, {"draw": "cumulative_lppd", "runs": ["a", "a"]}, "'a' is named twice, by 'a' and 'a'"),
+        ({"a": SEEDS}, {"draw": "cumulative_lppd", "runs": ["a", "a-seed2"]}, "named twice, by 'a' and 'a-seed2'"),
+        ({"a": RUN}, {"draw": "cold_posterior"}, "runs by temperature, and its runs do not differ in it"),
+        ({"a": TEMPERATURES}, {"draw": "cold_posterior"}, None),
+        ({"a": TEMPERATURES, "b": ENSEMBLE}, {"draw": "cold_posterior"}, None),
+        ({"a": STEPS, "b": RUN}, {"draw": "step_size_acceptance"}, "by method.step_size, a number, and 'b' has none"),
+        ({"a": TEMPERATURES, "b": WORDS}, {"draw": "cold_posterior"}, "'a-temperature0.3' has regression but 'b' has"),
+        (
+            {"a": TEMPERATURES, "b": SAMPLED},
+            {"draw": "cold_posterior", "labels": {"a": "x", "b": "x"}},
+            "'a-temperature1' and 'b' have one line and place",
+        ),
+        (
+            {"a": RUN, "b": RUN, "c": RUN | TO_A, "d": RUN | TO_B},
+            {"draw": "agreement_tv"},
+            "needs runs with exactly one reference in common, and these have none",
+        ),
+        ({"a": RUN}, {"draw": "agreement_tv"}, "needs runs with exactly one reference in common, and these have none"),
+        ({"a": RUN, "c": RUN | TO_A}, {"draw": "agreement_tv"}, None),
+        (
+            {"a": RUN, "b": RUN, "c": RUN | {"evaluate": {"references": ["a", "b"]}}},
+            {"draw": "compact_agreement"},
+            "'c' is compared with a, b; give it one reference",
+        ),
+        ({"a": RUN, "b": NARROW}, {"draw": "weight_densities"} | SUBSET, "runs of one network, and 'a' has"),
+        ({"a": RUN, "b": WORDS}, {"draw": "weight_densities"} | SUBSET, "runs of one network, and 'a' has"),
+        (
+            {"a": RUN, "b": RUN},
+            {"draw": "marginal_densities", "labels": {"a": "x", "b": "x"}} | SUBSET,
+            "'a' and 'b' have one label in 'marginal_densities'; show one of them",
+        ),
+        ({"a": SPLITS}, {"draw": "marginal_densities"} | SUBSET, "the splits of 'a' have one label"),
+        ({"a": SPLITS}, {"draw": "parallel_coordinates"} | SUBSET, None),
+        (
+            {"a": RUN},
+            {"draw": "bias_ridges"} | SUBSET,
+            "and 'bias_ridges' compares at least 2",
+        ),
+        ({"a": NUTS}, {"draw": "nuts_vs_mean_field"} | SUBSET, "no run by mean_field with the prior scale 1"),
+        (
+            {"a": NUTS, "b": NUTS},
+            {"draw": "nuts_vs_mean_field"} | SUBSET,
+            "'a' and 'b' have one prior scale and method",
+        ),
+        (
+            {"a": RUN | {"evaluate": {"barriers": {}}}},
+            {"draw": "distance_against_transpositions"},
+            "needs runs with initial.transpositions, and there are none",
+        ),
         ({"a": RUN, "b": SAMPLED}, {"draw": "cumulative_lppd"}, None),
     ],
 )
@@ -76,6 +133,11 @@ def test_runs_that_a_kind_does_not_fit(
         return
     with refused("small.yaml: figures.f.runs: ", message, "(line "):
         checked(tmp_path, runs, **figure)
+
+
+def test_functions_are_at_the_inputs_that_a_kind_draws(tmp_path: Path) -> None:
+    with refused("small.yaml: figures.f.functions.inputs = 'line': 'burn_in' needs 'test'", "(line "):
+        checked(tmp_path, {"a": SAMPLED}, draw="burn_in", **LINE)
 
 
 def test_the_page_has_every_kind_and_its_conditions() -> None:

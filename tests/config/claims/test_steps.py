@@ -15,11 +15,11 @@ NUMBER = {key: CLAIM[key] for key in ("read_in", "place", "statement", "relation
 CLAIMS = {
     "first": CLAIM,
     "second": CLAIM | {"chains": 2},
-    "drawn": NUMBER | {"figure": "curve", "in_figure": {"column": "c"}},
+    "drawn": NUMBER | {"figure": "curve", "in_figure": {"column": "mean"}},
     "elsewhere": CLAIM | {"runs": ["left_out"]},
     "other_data": CLAIM | {"runs": ["moved"]},
     "all_chains": CLAIM | {"runs": ["fewer"], "chains": 4},
-    "figure_left_out": NUMBER | {"figure": "hidden", "in_figure": {"column": "c"}},
+    "figure_left_out": NUMBER | {"figure": "hidden", "in_figure": {"column": "mean"}},
 }
 
 

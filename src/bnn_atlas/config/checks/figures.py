@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import get_args
+from typing import Any, get_args
 
 from bnn_atlas.config.checks.runs import Sources, unequal
 from bnn_atlas.config.checks.sizes import unfit_grid, unfit_subset
@@ -20,7 +20,9 @@ from bnn_atlas.config.parts.figures import (
     PointConfig,
     Section,
     SurfaceConfig,
+    common_references,
     kinds,
+    setting,
 )
 from bnn_atlas.config.runs.expansion import NAME
 from bnn_atlas.config.runs.studies import REPETITION, Run, RunConfig, Study, legend_texts, shown_runs
@@ -179,6 +181,7 @@ def check_figure(
     refuse(where, _wrong_runs(studies, study, config, kind, runs))
     refuse(where, _wrong_sections(config, kind))
     refuse(where, _wrong_kinds_of_runs(config, kind, runs))
+    refuse(where, _wrong_together(config, kind, runs, datasets))
     refuse(where, _wrong_names(studies, config, kind, runs))
     refuse(where, _wrong_formulas(config))
     for name, run in runs.items():
@@ -199,6 +202,14 @@ def _wrong_runs(
     for name in config.runs:
         if (name if "/" in name else f"{study}/{name}") not in known:
             yield f".runs: {_missing(studies, study, name)}"
+    for name, run in runs.items():
+        by = [
+            one
+            for one in config.runs
+            if one.removeprefix(f"{study}/") in (name, name.removesuffix(run.name) + run.entry)
+        ]
+        if len(by) > 1:
+            yield f".runs: '{name}' is named twice, by '{by[0]}' and '{by[1]}'; leave one out"
     if kind.runs == "one" and len(runs) > 1:
         yield f"{given}: this figure shows one run; choose one of {', '.join(runs)}"
 
@@ -218,6 +229,14 @@ HAS: dict[Need, tuple[Callable[[Run, DatasetEntry], object], str]] = {
         lambda run, _: run.config.method.desired_energy_variance is not None,
         "methods that are tuned to an energy variance",
     ),
+    "points inside lines": (
+        lambda run, _: run.config.evaluate.barriers is not None and run.config.evaluate.barriers.surface,
+        "runs with evaluate.barriers.surface: true",
+    ),
+    "permuted copies": (
+        lambda run, _: run.config.initial is not None and run.config.initial.transpositions,
+        "runs with initial.transpositions",
+    ),
 }
 """Need of a kind -> whether a run meets it, and in words what does."""
 ENSEMBLE = "deep_ensemble"
@@ -228,6 +247,7 @@ def conditions(kind: Kind) -> list[str]:
     found = [f"runs of a {kind.task}"] if kind.task else []
     found += [f"the method {' or '.join(kind.methods)}"] if kind.methods else []
     found += [HAS[need][1] for need in kind.needs]
+    found += [f"{HAS[need][1]} (at least one)" for need in kind.some]
     found += [f"runs with {text.partition('give the run ')[2]}" for of, _, text in NEEDED if {*of} & {*kind.files}]
     found += ["runs with an alignment"] if any("{alignment}" in FILES[file] for file in kind.files) else []
     found += [f"data sets with generate.kind '{kind.generated}'"] if kind.generated else []
@@ -235,10 +255,122 @@ def conditions(kind: Kind) -> list[str]:
         found.append(
             f"a deep ensemble {kind.ensemble}" if kind.ensemble == "beside samplers" else "one sampling method"
         )
+    found += [f"at least {kind.least} runs, each split counted"] if kind.least > 1 else []
     found += [f"at most {kind.most} runs, each split counted"] if kind.most else []
     found += [f"at most {kind.most_labels} labels"] if kind.most_labels else []
     found += [f"runs of one {' and '.join(kind.repeats)} that differ in seeds only"] if kind.repeats else []
+    found += [f"runs that differ in {' or '.join(kind.along)}"] if kind.along else []
+    found += [f"runs of one {' and '.join(kind.same)}"] if kind.same else []
+    found += [f"no two runs or splits of one {' and '.join(kind.apart)}"] if kind.apart else []
+    found += [REFERENCE[kind.reference]] if kind.reference else []
+    found += ["{} to {} alignments, each split counted".format(*kind.alignments)] if kind.alignments else []
     return found
+
+
+REFERENCE = {
+    "one": "runs with exactly one reference in common",
+    "at most one": "runs with at most one reference",
+}
+"""How the references of a kind's runs go together, in words."""
+
+
+def _wrong_together(
+    config: FigureConfig, kind: Kind, runs: Mapping[str, Run], datasets: Mapping[str, DatasetEntry]
+) -> Iterator[str]:
+    """Runs that the figure cannot compare with each other."""
+    for need in kind.some:
+        meets, words = HAS[need]
+        if not any(meets(run, datasets[run.config.dataset]) for run in runs.values()):
+            yield f".runs: a figure of the kind '{kind.name}' needs {words}, and there are none; list one"
+    for what in kind.same:
+        yield from _unequal(what, kind, runs, datasets)
+    yield from _not_apart(config, kind, runs)
+    yield from _no_place(kind, runs)
+    references = {name: run.config.evaluate.references for name, run in runs.items()}
+    several = {name: found for name, found in references.items() if len(found) > 1}
+    given = list(references.values())
+    common = common_references(given, runs) if any(given) else []
+    if kind.reference == "at most one" and several:
+        name, found = next(iter(several.items()))
+        yield f".runs: '{name}' is compared with {', '.join(found)}; give it one reference in evaluate.references"
+    if kind.reference == "one" and len(common) != 1:
+        has = ", ".join(common) if common else "none"
+        yield (
+            f".runs: '{kind.name}' needs {REFERENCE[kind.reference]}, and these have {has}; name one in "
+            "evaluate.references of each"
+        )
+
+
+def _unequal(what: str, kind: Kind, runs: Mapping[str, Run], datasets: Mapping[str, DatasetEntry]) -> Iterator[str]:
+    """A run that differs from the first in what must be the same in all."""
+    values = {}
+    for name, run in runs.items():
+        config, entry = run.config, datasets[run.config.dataset]
+        network = f"{config.model.label}, {config.likelihood.kind}, for rows of shape {list(entry.shape)}"
+        values[name] = {"task": entry.task, "dataset": config.dataset, "network": network}[what]
+    first = next(iter(values), "")
+    for name, value in values.items():
+        if value != values[first]:
+            yield (
+                f".runs: '{kind.name}' shows runs of one {what}, and '{first}' has {values[first]} but '{name}' has "
+                f"{value}; leave one out"
+            )
+            return
+
+
+def _not_apart(config: FigureConfig, kind: Kind, runs: Mapping[str, Run]) -> Iterator[str]:
+    """Two runs or splits for one panel, and panels that lack a method."""
+    texts = legend_texts(config, runs)
+    seen: dict[tuple[object, ...], str] = {}
+    panels: dict[tuple[object, ...], set[str]] = {}
+    for name, run in runs.items() if kind.apart else ():
+        for split in range(run.config.split.count):
+            parts = {
+                "label": texts[name],
+                "title": (texts[name], split),
+                "dataset": run.config.dataset,
+                "prior scale": run.config.prior_sd,
+                "width": getattr(run.config.model, "hidden", ()),
+                "method": run.config.method.kind,
+            }
+            if (other := seen.setdefault(tuple(parts[part] for part in kind.apart), name)) != name or (
+                split and "title" not in kind.apart
+            ):
+                both = f"'{other}' and '{name}'" if other != name else f"the splits of '{name}'"
+                yield f".runs: {both} have one {' and '.join(kind.apart)} in '{kind.name}'; show one of them"
+                return
+            panel = tuple(parts[part] for part in kind.apart if part != "method")
+            panels.setdefault(panel, set()).add(run.config.method.kind)
+    for panel, methods in panels.items() if "method" in kind.apart else ():
+        if lacking := [method for method in kind.methods if method not in methods]:
+            which = " and ".join(part for part in kind.apart if part != "method")
+            yield f".runs: no run by {lacking[0]} with the {which} {', '.join(map(str, panel))}; list one"
+
+
+def _along(run: Run, kind: Kind) -> list[Any]:
+    """The values of a run along the axes of a figure; those that are neither number nor word as text."""
+    settings = run.config.model_dump(mode="json", exclude={"evaluate"}) if kind.along else {}
+    found = (setting(name, run.point, settings, run.config.prior_sd) for name in kind.along)
+    return [value if value is None or isinstance(value, int | float | str) else repr(value) for value in found]
+
+
+def _no_place(kind: Kind, runs: Mapping[str, Run]) -> Iterator[str]:
+    """Runs without a value along an axis, and runs that vary none of the settings along the axes."""
+    found: dict[tuple[str, str], set[object]] = {}
+    for name, run in runs.items() if kind.along else ():
+        if kind.levels and run.config.method.kind_of_draws is kind.levels:
+            continue
+        for (along, words), value in zip(kind.along.items(), _along(run, kind), strict=True):
+            wrong = value not in words if words else isinstance(value, bool) or not isinstance(value, int | float)
+            if wrong:
+                has = "has none" if value is None else f"has {value!r}"
+                wanted = f"one of {', '.join(words)}" if words else "a number"
+                yield f".runs: '{kind.name}' shows runs by {along}, {wanted}, and '{name}' {has}; leave it out"
+                return
+            found.setdefault((along, run.entry if len(kind.along) > 1 else ""), set()).add(value)
+    if kind.along and not any(len(values) > 1 for values in found.values()):
+        of = "no entry of its runs varies" if len(kind.along) > 1 else "its runs do not differ in"
+        yield f".runs: '{kind.name}' shows runs by {' or '.join(kind.along)}, and {of} it; add a grid over it"
 
 
 def _wrong_kinds_of_runs(config: FigureConfig, kind: Kind, runs: Mapping[str, Run]) -> Iterator[str]:
@@ -247,6 +379,8 @@ def _wrong_kinds_of_runs(config: FigureConfig, kind: Kind, runs: Mapping[str, Ru
     if kind.most is not None and shown > kind.most:
         fewer = "name fewer, or lower split.count"
         yield f".runs: {shown} runs, each split counted, and at most {kind.most} fit into '{kind.name}'; {fewer}"
+    if runs and shown < kind.least:
+        yield f".runs: {shown} runs, each split counted, and '{kind.name}' compares at least {kind.least}; name more"
     ensembles = [name for name, run in runs.items() if run.config.method.kind == ENSEMBLE]
     if kind.ensemble == "beside samplers" and runs and (not ensembles or len(ensembles) == len(runs)):
         has = "ensembles only" if ensembles else "no ensemble"
@@ -267,6 +401,8 @@ def _wrong_kinds_of_runs(config: FigureConfig, kind: Kind, runs: Mapping[str, Ru
             else (run.config.dataset, run.config.model, run.config.likelihood),
             "dataset": run.config.dataset,
             "method": run.config.method.title,
+            "line": texts[name] if texts[name] != name else run.entry,
+            "place": None if run.config.method.kind_of_draws is kind.levels else tuple(_along(run, kind)),
         }
         fixed = {field: value for field, value in run.point.items() if field not in REPETITION}
         setting = repr((run.study, run.entry, run.config.model, run.config.likelihood, sorted(fixed.items())))
@@ -300,6 +436,8 @@ def _wrong_sections(config: FigureConfig, kind: Kind) -> Iterator[str]:
         if given and section not in kind.sections:
             reads = f"it reads {', '.join(kind.sections)}" if kind.sections else "it reads tables"
             yield f".{section}: a figure of the kind '{kind.name}' has no such section; {reads}"
+    if config.functions is not None and kind.inputs not in (None, config.functions.inputs):
+        yield f".functions.inputs = '{config.functions.inputs}': '{kind.name}' needs '{kind.inputs}'"
 
 
 def _wrong_names(
@@ -320,6 +458,15 @@ def _wrong_names(
     for name, names in own.items() if any("{alignment}" in FILES[file] for file in read) else ():
         if not {*names} & {*(config.alignments or there)}:
             yield f".runs: '{name}' has no alignment that it shows; add one to the study's alignments"
+    if kind.alignments is not None:
+        fewest, most = kind.alignments
+        shows = {name: len({*names} & {*(config.alignments or names)}) for name, names in own.items()}
+        number = sum(runs[name].config.split.count * count for name, count in shows.items())
+        if not fewest <= number <= most:
+            yield (
+                f".alignments: {number} alignments, each split counted, and '{kind.name}' shows {fewest} to {most}; "
+                "choose with runs and alignments"
+            )
 
 
 def _wrong_formulas(config: FigureConfig) -> Iterator[str]:

@@ -11,11 +11,12 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
-from bnn_atlas.config.claims.claim import Claim, Published, Side, cannot_fail
+from bnn_atlas.config.claims.claim import Claim, FigureValue, Published, Side, cannot_fail
 from bnn_atlas.config.language.base import ConfigError, Model, Share, Text, did_you_mean, near_or_all, validated
 from bnn_atlas.config.language.reading import Lines, read_yaml, with_lines
 from bnn_atlas.config.metrics import ALIGNMENT, CLASSIFICATION, METRICS, PAIRS, PUBLISHED, REGRESSION, SETS
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE, PublishedBy
+from bnn_atlas.config.parts.figures import kinds
 from bnn_atlas.config.runs.expansion import leaves
 from bnn_atlas.config.runs.studies import REPETITION, Run, Scale, Study, by_name
 from bnn_atlas.published import Number, read_published
@@ -438,6 +439,10 @@ def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
                 f"{path}: claims.{name}.figure: no figure '{claim.figure}' in study '{study.name}'"
                 f"{near_or_all(claim.figure, 'it has', figures)}"
             )
+        for key, side in claim.sides.items():
+            if side.in_figure is not None and claim.figure is not None:
+                own = f"{path}: claims.{name}.{'than.' if key == 'than.runs' else ''}in_figure"
+                _check_columns(side.in_figure, claim.figure, study, own)
         if claim.leans_on:
             _check_leans_on(claim, study, f"{path}: claims.{name}.leans_on")
         if claim.given is not None:
@@ -462,6 +467,15 @@ def _check_runs(names: tuple[str, ...], study: Study, where: str) -> None:
                     f"{where}: '{runs[0].name}' and '{run.name}' differ in {', '.join(fields)}; runs of a claim may "
                     f"differ in {' and '.join(REPETITION)} only"
                 )
+
+
+def _check_columns(value: FigureValue, figure: str, study: Study, where: str) -> None:
+    """Refuse columns that the CSV file of a figure does not have, as far as its kind names them."""
+    kind = kinds()[study.config.figures[figure].draw or figure]
+    for key, column in (("column", value.column), *((f"where.{column}", column) for column in value.where)):
+        if kind.columns and column not in kind.columns:
+            near = near_or_all(column, "it has", kind.columns)
+            raise ConfigError(f"{where}.{key} = '{column}': {figure}.csv has no such column{near}")
 
 
 def _check_leans_on(claim: Claim, study: Study, where: str) -> None:

@@ -1,7 +1,8 @@
 """Settings of figures, and what each kind needs, read from the kinds' modules without importing them."""
 
 import ast
-from collections.abc import Iterator
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,6 +22,7 @@ from bnn_atlas.config.language.base import (
     near_or_all,
     validated,
 )
+from bnn_atlas.config.methods.base import KindOfDraws
 
 FIGURES = Path(__file__).parents[2] / "figures"
 """Its folders hold the kinds: `kinds` for all studies, the others for one study each."""
@@ -61,7 +63,7 @@ OF_SETS = ("sets", "predictive_sets")
 
 Need = Literal[
     "chains", "several draws", "several chains", "one split", "one input", "one hidden layer", "normal prior",
-    "energy variance",
+    "energy variance", "permuted copies", "points inside lines",
 ]  # fmt: skip
 """What each run of a figure has to have or be; `config.checks.figures.HAS` says how it is known."""
 Section = Literal["subset", "grid", "functions", "surface"]
@@ -105,26 +107,83 @@ class Kind(Model):
     """Methods that its runs must have; left out, any."""
     needs: tuple[Need, ...] = ()
     """What each run must have or be."""
+    some: tuple[Need, ...] = ()
+    """What at least one run must have or be."""
+    inputs: Literal["test", "line"] | None = None
+    """What `functions.inputs` must be."""
+    alignments: tuple[Count, Count] | None = None
+    """Fewest and most alignments that it shows, each split counted."""
+    along: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Settings along its axes, one of which its runs must vary -> what it can be, if it is a word."""
+    levels: KindOfDraws | None = None
+    """Runs with such draws are level lines, which have no place along an axis."""
+    same: tuple[Literal["task", "dataset", "network"], ...] = ()
+    """What must be the same in all runs."""
+    apart: tuple[Literal["label", "title", "dataset", "prior scale", "width", "method"], ...] = ()
+    """What tells its panels apart: no two runs and splits may have all of it in common. A `title` is label and split;
+    where a `method` is among them, each panel needs all methods."""
+    reference: Literal["one", "at most one"] | None = None
+    """`one`: those that have references need exactly one in common, or
+    one that the figure shows; `at most one`: no run may have several."""
+    least: Count = 1
     most: int | None = None
-    """Most runs, each split counted, that it shows; null leaves it to the drawing."""
+    """Fewest and most runs, each split counted, that it shows; null leaves it to the drawing."""
     most_labels: int | None = None
     """Most labels that it can tell apart; null leaves it to the drawing."""
     ensemble: Literal["beside samplers", "beside one sampler"] | None = None
     """Whether sampled runs stand beside a deep ensemble: at least one of each, or one sampling method alone or with
     ensembles."""
-    repeats: tuple[Literal["label", "row", "dataset", "method"], ...] = ()
+    repeats: tuple[Literal["label", "row", "dataset", "method", "line", "place"], ...] = ()
     """Runs that agree in these are repetitions of one setting, and may differ in seeds only; a `row` is a label or,
-    without one, the data set, network and likelihood."""
+    without one, the data set, network and likelihood; a `line` is a label or, without one, an entry; a `place` is what
+    `along` names."""
     generated: str | None = None
     """Kind of the generator that the data sets of its runs must have, where it draws the function behind their rows."""
     claims: bool = False
     """Whether it reads the table of the study's judged claims; no claim can name such a figure."""
     output: Literal["picture", "table"] = "picture"
+    columns: Annotated[tuple[str, ...], BeforeValidator(lambda text: tuple(text.split()))] = ()
+    """Columns of its CSV file from which claims take numbers, with blanks between them."""
 
     @property
     def endings(self) -> tuple[str, ...]:
         """Endings of its files; the report shows the last one."""
         return ("tex", "csv") if self.output == "table" else ("pdf", "csv", "png")
+
+
+PERIODS, VARIANCE = "method.quarter_periods", "prior.variance"
+"""Settings that follow from others if a run does not name them."""
+
+
+def setting(name: str, point: Mapping[str, Any], settings: Mapping[str, Any], prior_sd: float | None) -> Any:
+    """The value of a setting such as `prior.scale` in a run; None if it has none.
+
+    It is that of its grid, or else of its settings, or else follows from these: the prior's variance is sd^2, and a
+    trajectory length in quarter periods is length / (pi / 2 sd sqrt(T)), with sd that of a normal prior and T the
+    temperature.
+    """
+    if (value := point.get(name)) is None and (value := _inside(settings, name)) is None and prior_sd is not None:
+        length = _inside(settings, "method.trajectory_length")
+        if name == VARIANCE:
+            return prior_sd**2
+        if name == PERIODS and length is not None:
+            temperature = float(settings.get("temperature") or 1.0)
+            return round(float(length) / (math.pi / 2 * prior_sd * math.sqrt(temperature)), 6)
+    return value
+
+
+def _inside(settings: Mapping[str, Any], dotted: str) -> Any:
+    found: Any = settings
+    for part in dotted.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def common_references(references: Sequence[Collection[str]], shown: Collection[str]) -> list[str]:
+    """References that all runs with references have: those that the figure shows, if any, or else all."""
+    first, *others = filter(None, references)
+    common = [name for name in first if all(name in each for each in others)]
+    return [name for name in common if name in shown] or common
 
 
 @cache

@@ -9,6 +9,7 @@ import pandas as pd
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.config.parts.evaluation import TEST
+from bnn_atlas.config.parts.figures import common_references
 from bnn_atlas.figures.page import is_distrusted, trusted
 from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets
 from bnn_atlas.figures.shown import Shown
@@ -62,8 +63,7 @@ def agreements(shown: Sequence[Shown]) -> Agreements:
     Shifted rows come from the corruptions (or else other shifts) for which all runs with shifted sets were compared
     with the reference; their error is the mean of the sets' errors, since all sets have the same rows. Published
     numbers are for CIFAR-10. If the reference is published predictions, the ceiling comes from `VERSIONS`, if they have
-    two versions, and no numbers for other data are shown. Raises ValueError if the runs do not have exactly one
-    reference in common.
+    two versions, and no numbers for other data are shown.
     """
     reference, runs = _of_reference(shown)
     own, compared = read_sets(shown, [*METRICS, *OF_CHAINS.values()]), read_sets(runs, COMPARED, reference)
@@ -133,17 +133,8 @@ def _of_versions(reference: str, source: Shown | None) -> list[dict[str, Any]]:
 def _of_reference(shown: Sequence[Shown]) -> tuple[str, list[Shown]]:
     """Name of the one reference that all runs with references share, and these runs."""
     runs = [one for one in shown if one.parts.get("against")]
-    if not runs:
-        raise ValueError("no run of the figure has a reference; give its runs evaluate.references")
-    common = [name for name in runs[0].parts["against"] if all(name in one.parts["against"] for one in runs)]
-    among = {one.run for one in shown}
-    chosen = [name for name in common if name in among] or common
-    if len(chosen) != 1:
-        raise ValueError(
-            f"the runs have {', '.join(chosen) if chosen else 'no reference'} in common, but the figure needs one "
-            "reference: name one in evaluate.references of each run, and the run itself in the figure's runs"
-        )
-    return chosen[0], [one for one in runs if one.run != chosen[0]]
+    chosen = common_references([one.parts["against"] for one in runs], [one.run for one in shown])[0]
+    return chosen, [one for one in runs if one.run != chosen]
 
 
 def _common_sets(rows: pd.DataFrame) -> list[str]:

@@ -28,9 +28,18 @@ from bnn_atlas.figures.page import SIGN, Drawing, Entries, sign_text, trusted
 from bnn_atlas.figures.shown import Shown
 
 KINDS = {
-    "agreement_tv": {"files": ["table"], "files_if_any": ["sets", "against"]},
-    "agreement_tv_table": {"files": ["table"], "files_if_any": ["sets", "against"], "output": "table"},
-}
+    "agreement_tv": {
+        "repeats": ["label", "dataset"], "files": ["table"], "files_if_any": ["sets", "against"], "reference": "one",
+        "columns": "label method group prior_sd rows sets metric value error over repetitions distrusted "
+        "published published_sd",
+    },
+    "agreement_tv_table": {
+        "repeats": ["label", "dataset"],
+        "files": ["table"], "files_if_any": ["sets", "against"], "output": "table", "reference": "one",
+        "columns": "label method group prior_sd rows sets metric value error over repetitions distrusted "
+        "published published_sd",
+    },
+}  # fmt: skip
 
 TITLES = {"agreement": "agreement", "total_variation": "total variation"}
 ROWS = {TEST: "test rows", SHIFTED: "shifted rows"}

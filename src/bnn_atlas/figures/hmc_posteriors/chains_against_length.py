@@ -15,7 +15,10 @@ from bnn_atlas.metrics.formulas.averages import at_infinity
 from bnn_atlas.metrics.judgement.trust import FIT
 from bnn_atlas.published import published_numbers
 
-KIND = {"files": ["table"], "runs": "one", "task": "classification", "needs": ["several draws", "one split"]}
+KIND = {
+    "files": ["table"], "runs": "one", "task": "classification", "needs": ["several draws", "one split"],
+    "columns": "metric of chains draws value error converged kind",
+}  # fmt: skip
 
 LABELS = {"accuracy": "accuracy", "lppd": "LPPD per test row", "ece": "expected\ncalibration error"}
 """Score -> text at its axis."""
@@ -55,8 +58,6 @@ def length_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
     Columns: metric (accuracy, lppd, ece), of (`one chain`, `all chains`), chains (of the average), draws (all that are
     averaged), value, error, converged. Raises ValueError for several splits, and if the run lacks the metrics.
     """
-    if len(shown) != 1:
-        raise ValueError(f"{len(shown)} runs and splits: this figure shows one; give its run split.count: 1")
     (run,) = shown
     rows = run.table()
     judged = rows[rows["metric"] == FIT]

@@ -1,19 +1,38 @@
 """Scores of HMC and its posterior against one setting, as in the experiments of Izmailov et al. 2021."""
 
 from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.parts.figures import PERIODS, VARIANCE
 from bnn_atlas.figures.xy.figure import sweep
 from bnn_atlas.figures.xy.panels import Panel
-from bnn_atlas.figures.xy.table import PERIODS, VARIANCE, Field
+from bnn_atlas.figures.xy.table import Field
 from bnn_atlas.metrics.judgement.checks import RHAT
 
 KINDS = {
-    "cold_posterior": {"files": ["table"]},
-    "prior_family": {"files": ["table"]},
-    "prior_scale": {"files": ["table"]},
-    "sgmcmc_bias": {"files": ["table"]},
-    "step_size_acceptance": {"files": ["table"]},
-    "trajectory_length": {"files": ["table"]},
-}
+    "cold_posterior": {
+        "files": ["table"], "levels": "one point per chain", "same": ["task"],
+        "repeats": ["line", "place"], "along": {"temperature": []},
+    },
+    "prior_family": {
+        "files": ["table"], "levels": "one point per chain", "same": ["task"], "repeats": ["line", "place"],
+        "along": {"prior.kind": ["normal", "mixture", "logistic", "laplace", "student_t"]},
+    },
+    "prior_scale": {
+        "files": ["table"], "levels": "one point per chain", "same": ["task"],
+        "repeats": ["line", "place"], "along": {"prior.variance": []},
+    },
+    "sgmcmc_bias": {
+        "files": ["table"], "levels": "Markov chain, exact in the limit", "same": ["task"],
+        "repeats": ["line", "place"], "along": {"method.step_size": []},
+    },
+    "step_size_acceptance": {
+        "files": ["table"], "levels": "one point per chain", "same": ["task"],
+        "repeats": ["line", "place"], "along": {"method.step_size": []},
+    },
+    "trajectory_length": {
+        "files": ["table"], "levels": "one point per chain", "same": ["task"],
+        "repeats": ["line", "place"], "along": {"method.quarter_periods": []},
+    },
+}  # fmt: skip
 
 MIXING = (
     Panel("rhat_function_median", "R-hat of function values", second="rhat_function_max", limit=RHAT.look),

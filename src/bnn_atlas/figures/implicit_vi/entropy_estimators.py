@@ -7,11 +7,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import Drawing, check_fits
-from bnn_atlas.figures.shown import Shown, check_titles, panel_title
+from bnn_atlas.figures.page import Drawing
+from bnn_atlas.figures.shown import Shown, panel_title
 from bnn_atlas.files import read_parquet
 
-KIND = {"files": ["entropies"], "methods": ["implicit"], "most": 9}
+KIND = {
+    "files": ["entropies"], "methods": ["implicit"], "most": 9, "apart": ["title"],
+    "columns": "run split form setting products exact error sd stated_sd bracket noise weights",
+}  # fmt: skip
 
 FORMS = {
     "lanczos": ("Lanczos, one probe", style.BLUE, "o", "-"),
@@ -19,8 +22,6 @@ FORMS = {
     "published": ("as published", style.VERMILION, "^", (0, (1, 1))),
 }
 """Form -> text, colour, marker and dash."""
-MOST = 9
-"""Panels."""
 LINEAR = 1.0
 """Nats up to which the axis of errors is linear."""
 
@@ -32,9 +33,7 @@ def entropy_estimators(shown: Sequence[Shown]) -> Drawing:
     value is in it, apart from the error of its probe. A panel for each run and split. Input `entropies`: the rows of
     `methods.implicit.compare` for its fit.
     """
-    check_fits(len(shown), MOST, "runs")
     titles = [panel_title(one) for one in shown]
-    check_titles(shown, titles)
     tables = [read_parquet(one.files["entropies"]).assign(run=one.run, split=one.split) for one in shown]
     figure, grid = page.panels(len(shown), 3, 2.1, more=0.35, sharey=True)
     for ax, title, table in zip(grid.flat, titles, tables, strict=False):

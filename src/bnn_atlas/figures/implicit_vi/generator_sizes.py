@@ -9,11 +9,14 @@ import pandas as pd
 
 from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.figures.latex import LatexTable, escape
-from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.files import load_arrays
 
-KIND = {"files": ["fit", "table"], "output": "table", "methods": ["implicit"]}
+KIND = {
+    "files": ["fit", "table"], "output": "table", "methods": ["implicit"],
+    "columns": "label dataset generator entropy scored_by sigma noise weights points parameters variance "
+    "mean_entropy entropy_error",
+}  # fmt: skip
 
 VARIANCE = "variance_within_weight_median"
 METRICS = {"variance": VARIANCE, "mean_entropy": "entropy", "entropy_error": "entropy_error"}
@@ -55,7 +58,6 @@ def generator_sizes(shown: Sequence[Shown]) -> LatexTable:
     chain, divided by sigma^2 (median over the network's parameters). If it is 1, only the noise sigma varies. Inputs:
     `fit`, what was learned, and the metric `table`; a value that the table lacks is a dash, and empty in the CSV.
     """
-    check_fits(len(shown))
     measured: dict[Size, list[list[float]]] = {}
     for one in shown:
         size = _size(one)
@@ -110,8 +112,6 @@ def _with_error(value: float, error: float) -> str:
 
 
 def _size(one: Shown) -> Size:
-    if one.method != "implicit":
-        raise ValueError(f"run '{one.run}' has the method {one.method}, and only implicit runs have a generator")
     fit = load_arrays(one.files["fit"], ["noise"], ValueError, "a fit of a generator", optional=None)
     shapes = {name: array.shape[1:] for name, array in fit.items()}
     noise = int(fit["noise"][0])

@@ -12,17 +12,26 @@ from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.density import draw_marginals
-from bnn_atlas.figures.page import Drawing, check_fits
-from bnn_atlas.figures.shown import Shown, check_repetitions, check_titles, panel_title
+from bnn_atlas.figures.page import Drawing
+from bnn_atlas.figures.shown import Shown, panel_title
 from bnn_atlas.figures.subsets import NamedDraws, layer_of, read_named, read_subset, remarks
 from bnn_atlas.symmetry.aligned_draws import load_aligned_draws
 from bnn_atlas.traces.draws import evenly
 
 KINDS = {
-    "weight_densities": {"sections": ["subset"], "files": ["table"], "repeats": ["label"]},
-    "parallel_coordinates": {"sections": ["subset"], "files": ["table"]},
-    "cross_layer_correlation": {"sections": ["subset"], "files": ["table"], "files_if_any": ["aligned_draws"]},
-}
+    "weight_densities": {
+        "sections": ["subset"], "files": ["table"], "repeats": ["label"], "same": ["network"],
+        "columns": "label parameter x density",
+    },
+    "parallel_coordinates": {
+        "sections": ["subset"], "files": ["table"], "apart": ["title", "dataset"], "most": 8,
+        "columns": "run split parameter place line value",
+    },
+    "cross_layer_correlation": {
+        "sections": ["subset"], "files": ["table"], "files_if_any": ["aligned_draws"],
+        "columns": "run label split layers correlation independent excess draws units alignment from_first",
+    },
+}  # fmt: skip
 
 SIDE = 4
 """Panels along a side."""
@@ -37,15 +46,8 @@ def weight_densities(shown: Sequence[Shown]) -> Drawing:
     that does not vary under a label is a vertical line. Inputs: `subset`, the draws, of the same parameters for all
     runs, and `table`, which says whose chains can be trusted.
     """
-    check_fits(len(shown))
-    check_repetitions(shown, [f"the line '{one.label}'" for one in shown])
     draws = [read_named(one.files["subset"]) for one in shown]
     names = draws[0].parameters["label"].tolist()
-    for one, each in zip(shown, draws, strict=True):
-        if each.parameters["label"].tolist() != names:
-            raise ValueError(
-                f"the runs '{shown[0].run}' and '{one.run}' have other parameters; show runs of one network"
-            )
     chosen = evenly(len(names), SIDE**2)
     pooled = pd.concat([each.tidy(chosen).assign(line=one.label) for one, each in zip(shown, draws, strict=True)])
     densities = [
@@ -80,8 +82,6 @@ def _density(values: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame({"x": x, "density": gaussian_kde(values)(x)})
 
 
-MOST_PANELS = 8
-"""Panels."""
 LINES = 50
 """Largest number of draws, evenly spread."""
 
@@ -92,9 +92,7 @@ def parallel_coordinates(shown: Sequence[Shown]) -> Drawing:
     Each run and split has a panel, with the mean as a black line, as in appendix F.3 of Shi, Sun and Zhu 2018 (Kernel
     Implicit Variational Inference). Inputs: `subset`, the draws, and `table`, which says whose chains can be trusted.
     """
-    check_fits(len(shown), MOST_PANELS, "runs")
     titles = [f"{panel_title(one)}, {one.dataset_title}" for one in shown]
-    check_titles(shown, titles)
     draws = [read_named(one.files["subset"]) for one in shown]
     tables = []
     figure = Figure(figsize=(style.TEXT_WIDTH, 1.35 * len(shown) + 0.3))
@@ -151,7 +149,6 @@ def cross_layer_correlation(shown: Sequence[Shown]) -> Drawing:
     parameters for all runs; `aligned_draws`, the draws of alignments; and `table`, which says whose chains can be
     trusted.
     """
-    check_fits(len(shown))
     data = pd.concat([_rows(one) for one in shown], ignore_index=True)
     of_first = data[data["run"] == shown[0].run].drop_duplicates(["split", "layers", "units"])
     first = of_first.set_index(["split", "layers", "units"])["excess"]

@@ -31,10 +31,18 @@ from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.function_distances import mixture_quantile
 
 KINDS = {
-    "synthetic_bands": {"sections": ["functions"], "files": ["table"], "task": "regression", "needs": ["one input"]},
-    "toy_bands": {"sections": ["functions"], "files": ["table", "sets"], "generated": "sinusoids"},
-    "under_over": {"sections": ["functions"], "task": "regression", "needs": ["one input"]},
-}
+    "synthetic_bands": {
+        "sections": ["functions"], "files": ["table"], "task": "regression", "needs": ["one input"], "inputs": "line",
+        "most": 15, "columns": "label method draws series x value high",
+    },
+    "toy_bands": {
+        "sections": ["functions"], "files": ["table", "sets"], "generated": "sinusoids", "inputs": "line", "most": 15,
+        "columns": "label method draws series x value high",
+    },
+    "under_over": {
+        "sections": ["functions"], "task": "regression", "needs": ["one input"], "inputs": "line", "most": 6,
+    },
+}  # fmt: skip
 
 MOST, MOST_NETWORKS = 15, 6
 """Largest numbers of panels of methods, and of networks."""

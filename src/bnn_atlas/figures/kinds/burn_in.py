@@ -15,7 +15,10 @@ from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.averages import LOG_2PI, rmse
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions
 
-KIND = {"sections": ["functions"], "runs": "one", "needs": ["chains", "one split"]}
+KIND = {
+    "sections": ["functions"], "runs": "one", "needs": ["chains", "one split"], "inputs": "test",
+    "columns": "average metric chain draw value",
+}  # fmt: skip
 
 SINGLE, RUNNING, AFTER = "a draw alone", "all draws so far", "the next draws"
 COLOURS = {SINGLE: style.SKY, RUNNING: style.ORANGE, AFTER: style.BLUE}
@@ -70,15 +73,11 @@ def burn_in(shown: Sequence[Shown]) -> Drawing:
 def burn_in_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
     """Plotted numbers and a remark on chains that are left out: columns average, metric, chain, draw, value.
 
-    `draw` counts transitions from the start, including a burn-in. Raises ValueError for several splits, for functions
-    at inputs other than test rows, and for chains of fewer than `FEWEST` draws.
+    `draw` counts transitions from the start, including a burn-in. Raises ValueError for chains of
+    fewer than `FEWEST` draws.
     """
-    if len(shown) != 1:
-        raise ValueError(f"{len(shown)} runs and splits: this figure shows one; give its run split.count: 1")
     (run,) = shown
     source = load_functions(run.files["functions"])
-    if source.y is None:
-        raise ValueError(f"run {run.run}: scores need targets; give the figure's functions the inputs 'test'")
     if len(source.draws) < FEWEST:
         raise ValueError(f"run {run.run} has {len(source.draws)} draws per chain; a course needs at least {FEWEST}")
     kept = np.flatnonzero(~source.divergent.any(axis=1))

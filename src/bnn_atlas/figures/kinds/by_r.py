@@ -8,15 +8,18 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from bnn_atlas.figures.ggplot import RDrawing
-from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import NamedDraws, Subset, locate, read_named, read_subset, remarks
 from bnn_atlas.published import published_numbers
 
 KINDS = {
-    "marginal_densities": {"sections": ["subset"]},
-    "bias_ridges": {"sections": ["subset"]},
-    "one_m_one": {"sections": ["subset"], "needs": ["one hidden layer", "normal prior"]},
+    "marginal_densities": {"sections": ["subset"], "apart": ["label"]},
+    "bias_ridges": {"sections": ["subset"], "apart": ["label"], "least": 2, "most": 2},
+    "one_m_one": {
+        "sections": ["subset"],
+        "needs": ["one hidden layer", "normal prior"],
+        "apart": ["width", "prior scale"],
+    },
     "rescaling_curve": {"runs": "none"},
 }
 
@@ -32,7 +35,6 @@ def marginal_densities(shown: Sequence[Shown]) -> RDrawing:
     density. The panels of a run share the x axis. Raises ValueError for draws that cannot be shown and for two runs
     under one label, and ggplot.RError from R.
     """
-    check_fits(len(shown))
     labels = [one.label for one in shown]
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise ValueError(f"marginal_densities: two runs have the label '{twice[0]}'; show one run and split of each")
@@ -124,7 +126,6 @@ def one_m_one(shown: Sequence[Shown]) -> RDrawing:
     have the same limits; draws outside are counted in their panel. Raises ValueError for runs that do not fit, for
     draws without spread, and for two runs in one panel, and ggplot.RError from R.
     """
-    check_fits(len(shown))
     places: dict[tuple[int, float], Shown] = {}
     subsets: dict[str, Subset] = {}
     panels = []

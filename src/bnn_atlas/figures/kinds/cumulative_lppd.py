@@ -17,7 +17,10 @@ from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.repetitions import over_repetitions
 
-KIND = {"files": ["table"], "repeats": ["label", "dataset"]}
+KIND = {
+    "files": ["table"], "repeats": ["label", "dataset"],
+    "columns": "kind dataset label method chains mean sd standard_error repetitions",
+}  # fmt: skip
 
 METRIC = "lppd_cumulative_chains"
 CHAIN_MEAN = "lppd_chain_mean"
@@ -43,7 +46,6 @@ def cumulative_lppd(shown: Sequence[Shown]) -> Drawing:
     rows, so that noise does not fill it. Where a line or a published number has ten times `MANY` chains or more, a
     panel below shows the line that ends highest from `MANY` chains on, within `HALF_HEIGHT` of the end.
     """
-    page.check_fits(len(shown))
     frame = pd.concat([run.table().assign(run=run.run) for run in shown], ignore_index=True)
     files = dict.fromkeys(str(run.files["table"]) for run in shown)
     curves = lppd_curves(frame, {run.run: run.label for run in shown}, ", ".join(files))

@@ -25,7 +25,7 @@ from bnn_atlas.figures.functions import (
     target_limits,
     training_points,
 )
-from bnn_atlas.figures.page import Drawing, check_fits
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.function_distances import (
     DISTINGUISHABLE,
@@ -36,11 +36,21 @@ from bnn_atlas.metrics.formulas.function_distances import (
 )
 
 KINDS = {
-    "wasserstein": {"sections": ["functions"], "task": "regression", "needs": ["several draws"], "most": 2},
-    "functional_diversity": {"sections": ["functions"], "task": "regression", "needs": ["one input"]},
-}
+    "wasserstein": {
+        "sections": ["functions"], "task": "regression", "needs": ["several draws"], "most": 2,
+        "columns": "label chain_a draw_a chain_b draw_b wasserstein_squared z",
+    },
+    "functional_diversity": {
+        "sections": ["functions"],
+        "task": "regression",
+        "needs": ["one input"],
+        "inputs": "line",
+        "same": ["dataset"],
+        "most": 4,
+        "columns": "panel label x low high x_end pairs target",
+    },
+}  # fmt: skip
 
-MOST_PANELS = 2
 MOST_MAPPED = 100
 """Largest number of draws in a map; if there are more, evenly spaced ones are taken."""
 
@@ -49,10 +59,8 @@ def wasserstein(shown: Sequence[Shown]) -> Drawing:
     """A panel per run: squared Wasserstein distances between draws of its first chain, with outlines if |z| < 1.96.
 
     File: `functions` (function draws). Distances and z are those of `formulas.function_distances`; the title gives the
-    share of pairs that are not distinguishable. All panels share their colours. Raises ValueError for more than two
-    runs, for a classification and for a chain with fewer than two draws.
+    share of pairs that are not distinguishable. All panels share their colours.
     """
-    check_fits(len(shown), MOST_PANELS, "runs")
     functions = [_first_chain(one).at_most(MOST_MAPPED) for one in read_functions(shown)]
     distances = [wasserstein_squared(one.mean, one.scale) for one in functions]
     z = [significance(one.mean, one.scale) for one in functions]
@@ -99,7 +107,6 @@ def _title(functions: Functions, pairs: Pairs) -> str:
     return "\n".join(part for part in (head, share, functions.remark) if part)
 
 
-MOST_NETWORKS = 4
 MOST_DRAWS = 500
 """Largest number of draws of each chain in the histograms."""
 BINS = 40
@@ -112,16 +119,10 @@ def functional_diversity(shown: Sequence[Shown]) -> Drawing:
 
     Below, a histogram per network of the Wasserstein distances (not squared) between all pairs of its draws, on common
     axes with logarithmic counts. File: `functions` along a line of inputs (function draws). Numbers are columns panel,
-    label, x (left edge of a bin, median), x_end, low, high of the band, target, pairs. Raises ValueError for more than
-    four networks, several data sets, a classification, several inputs, and networks that were given different lines.
+    label, x (left edge of a bin, median), x_end, low, high of the band, target, pairs.
     """
-    check_fits(len(shown), MOST_NETWORKS, "networks")
-    if len(datasets := list(dict.fromkeys(run.dataset for run in shown))) > 1:
-        raise ValueError(f"{' and '.join(datasets)}: bands of different data sets cannot be compared; show runs of one")
     functions = read_functions(shown)
     x = line(functions[0])
-    if any(not np.array_equal(line(one), x) for one in functions):
-        raise ValueError("the functions of these runs are at different inputs; their distances cannot be compared")
     bands = [np.quantile(one.mean, LEVELS, axis=0) for one in functions]
     between = [_distances(one.at_most(MOST_DRAWS)) for one in functions]
     edges = np.linspace(0.0, max(float(part.max()) for part in between) or 1.0, BINS + 1)

@@ -33,9 +33,12 @@ from bnn_atlas.metrics.formulas.function_distances import joint_prior_distance
 from bnn_atlas.traces.grids import BivariateGrids
 
 KINDS = {
-    "fireball": {"sections": ["grid"], "runs": "one"},
-    "fireball_teaser": {"sections": ["grid", "subset"], "runs": "one"},
-}
+    "fireball": {"sections": ["grid"], "runs": "one", "columns": "block x_name y_name x y count level prior_distance"},
+    "fireball_teaser": {
+        "sections": ["grid", "subset"], "runs": "one",
+        "columns": "panel x_name y_name x y share line count level",
+    },
+}  # fmt: skip
 
 DISTANCE = "distance to the prior"
 

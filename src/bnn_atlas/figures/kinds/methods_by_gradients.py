@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits, off_scale_remark, remark
-from bnn_atlas.figures.page import Drawing, check_fits
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.scores import NEAR_STARTS
 from bnn_atlas.figures.shown import Shown, check_repetitions
 
@@ -67,7 +67,6 @@ def methods_by_gradients(shown: Sequence[Shown]) -> Drawing:
                 prior_shell=rows.loc[rows["metric"] == "prior_shell", "value"].mean(),
             )
         )  # fmt: skip
-    check_fits(len(parts))
     keys = ["dataset", "label", "method", "of", "draws"]
     means = {each: (each, "mean") for each in ("gradients", "lppd", "standard_error", "prior_shell")}
     groups = pd.concat(parts, ignore_index=True).groupby(keys, sort=False, as_index=False)

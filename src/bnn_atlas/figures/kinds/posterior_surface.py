@@ -17,7 +17,10 @@ from bnn_atlas.figures.page import Drawing, check_fits, rounded
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.arrays import load_surfaces
 
-KIND = {"sections": ["surface"], "runs": "one"}
+KIND = {
+    "sections": ["surface"], "runs": "one",
+    "columns": "plane kind label x y log_posterior log_likelihood log_prior",
+}  # fmt: skip
 
 DENSITIES = {"log_posterior": "log posterior", "log_likelihood": "log-likelihood", "log_prior": "log-prior"}
 """Column of the plotted numbers -> name of its panels."""

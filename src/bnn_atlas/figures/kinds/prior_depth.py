@@ -20,7 +20,10 @@ from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.xy.panels import Look, Panel, draw_panel, published_rows
 from bnn_atlas.figures.xy.table import Field
 
-KIND = {"files": ["table"], "ensemble": "beside one sampler"}
+KIND = {
+    "files": ["table"], "ensemble": "beside one sampler",
+    "columns": "dataset task metric method depth scale mean sd standard_error low high repetitions",
+}  # fmt: skip
 
 SCALE = "prior.scale"
 MAX_COLUMNS = 4
@@ -54,8 +57,6 @@ def prior_depth(shown: Sequence[Shown]) -> Drawing:
         run = scores.loc[scores["scale"].isna(), "run"].iloc[0]
         raise ValueError(f"run {run} has no prior scale: give it prior.scale in its grid, or a normal prior")
     methods = [method for method in dict.fromkeys(scores["method"]) if method != ENSEMBLE]
-    if len(methods) != 1:
-        raise ValueError(f"the figure shows one sampling method over prior scales, not {', '.join(methods) or 'none'}")
     keys = ["dataset", "task", "metric", "method", "depth", "scale"]
     table = scores.groupby(keys, sort=False)["value"].apply(over_repetitions).unstack().reset_index()
     table = table.join(scores.groupby(keys)["standard_error"].mean(), on=keys)

@@ -11,13 +11,16 @@ from matplotlib.patches import Patch
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import rhat_axis
-from bnn_atlas.figures.page import Drawing, check_fits
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.files import read_parquet
 from bnn_atlas.metrics.gathering.chain_convergence import PLAIN
 from bnn_atlas.metrics.judgement.checks import RHAT
 
-KIND = {"files": ["parameters", "function_values"], "needs": ["several chains", "several draws"], "most_labels": 4}
+KIND = {
+    "files": ["parameters", "function_values"], "needs": ["several chains", "several draws"], "most_labels": 4,
+    "columns": "label space form kind low high share total left_out",
+}  # fmt: skip
 
 SPACES = {"parameters": "weights", "function_values": "function values at test rows"}
 """File -> what its quantities are."""
@@ -30,8 +33,6 @@ LOOKS: dict[str, dict[str, Any]] = {
     PLAIN: {"color": style.BLACK, "lw": 1.0, "ls": (0, (3, 1.5))},
 }
 """How the histograms are drawn."""
-MOST = 4
-"""Rows of panels."""
 
 
 def rhat_histograms(shown: Sequence[Shown]) -> Drawing:
@@ -43,11 +44,10 @@ def rhat_histograms(shown: Sequence[Shown]) -> Drawing:
     The numbers pool all runs and splits of a label. Rows of `kind` `bin` have low, high and share of a bin; one row of
     kind `at most 1.1` for each label, space and form has the share of the quantities up to that limit, `total` (how
     many have an R-hat) and `left_out` (how many have none, since their draws are constant or not finite). Raises
-    ValueError for more labels than fit, for a file without the plain R-hat, and if no quantity has one (a single
+    ValueError for a file without the plain R-hat, and if no quantity has one (a single
     chain).
     """
     labels = list(dict.fromkeys(one.label for one in shown))
-    check_fits(len(labels), MOST, "labels")
     rows = []
     for label in labels:
         for file, space in SPACES.items():

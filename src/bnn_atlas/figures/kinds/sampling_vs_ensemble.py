@@ -22,9 +22,12 @@ from bnn_atlas.figures.axes import (
 )
 from bnn_atlas.figures.page import Drawing, Entries
 from bnn_atlas.figures.scores import ENSEMBLE, ERROR, LABELS, over_repetitions, read_scores
-from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.figures.shown import Shown
 
-KIND = {"files": ["table"], "ensemble": "beside samplers", "repeats": ["row", "method"]}
+KIND = {
+    "files": ["table"], "ensemble": "beside samplers", "repeats": ["row", "method"],
+    "columns": "kind row task metric method run split value sd standard_error repetitions published published_sd",
+}  # fmt: skip
 
 CURVE = "lppd_cumulative_chains"
 SETTING = ("model", "likelihood")
@@ -65,28 +68,20 @@ def comparison_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, pd.DataFrame
     Columns of the first: row, task, metric, method, run, split, value, standard_error (over test rows); of the second:
     row, task, metric, method, value, sd, standard_error (of a single run), repetitions, published, published_sd; NaN if
     there is none. `row` is the label if the run has one, else the data set, with the model or the likelihood if a data
-    set has several. Raises ValueError if there is no deep ensemble among the runs, or nothing else, and if the runs of
-    a row and method differ in more than seeds and splits.
+    set has several.
     """
     scores = read_scores(shown)
-    ensembles = scores["method"] == ENSEMBLE
-    if ensembles.all() or not ensembles.any():
-        raise ValueError(
-            "the figure compares sampled posteriors with deep ensembles, and its runs hold "
-            f"{'no ensemble' if not ensembles.any() else 'ensembles only'}; list both"
-        )
     labels = {one.run: one.label for one in shown if one.label != one.run}
     scores["row"] = [
         labels.get(run, name) for run, name in zip(scores["run"], _row_names(scores), strict=True)
     ]  # fmt: skip
-    rows = dict(zip(scores["run"], scores["row"], strict=True))
-    check_repetitions(shown, [f"the row '{rows[one.run]}' by {method_record(one.method).title}" for one in shown])
     keys = ["row", "task", "metric", "method"]
     groups = scores.groupby(keys, sort=False)
     means = groups["value"].apply(over_repetitions).unstack().reset_index()
     means = means.rename(columns={"mean": "value"}).astype({"repetitions": int})
     means = means.join(groups["standard_error"].first(), on=keys)
     means["standard_error"] = means["standard_error"].where(means["repetitions"] == 1)
+    rows = dict(zip(scores["run"], scores["row"], strict=True))
     papers = {(rows[one.run], one.method, metric): found for one in shown for metric, found in _papers(one).items()}
     marks = [papers.get(key, (np.nan, np.nan)) for key in means[["row", "method", "metric"]].itertuples(index=False)]
     means[["published", "published_sd"]] = np.array(marks, dtype=float).reshape(-1, 2)

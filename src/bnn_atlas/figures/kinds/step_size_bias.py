@@ -16,7 +16,13 @@ from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.files import read_parquet
 from bnn_atlas.metrics.judgement.referee import MIXED
 
-KIND = {"files": ["table", "referee", "referee_chains"], "needs": ["energy variance"]}
+KIND = {
+    "files": ["table", "referee", "referee_chains"], "needs": ["energy variance"],
+    "columns": "kind column run split energy_variance shift shift_error prior_shift prior_shift_error "
+    "together_before together_before_error together_after together_after_error together_change "
+    "together_change_error alone_before alone_before_error alone_after alone_after_error "
+    "realised_energy_variance mixed note chain",
+}  # fmt: skip
 
 MOST_COLUMNS = 4
 VALUES = {
@@ -55,11 +61,6 @@ def step_size_bias(shown: Sequence[Shown]) -> Drawing:
     variance, for runs that share a column and an energy variance and differ in more than seeds and splits, and for more
     columns than fit.
     """
-    for one in shown:
-        if one.energy_variance is None:
-            raise ValueError(
-                f"run {one.run}: its method '{one.method}' is not tuned to an energy variance; leave it out"
-            )
     columns = [_column(one) for one in shown]
     check_repetitions(shown, [f"'{name}' at {one.energy_variance:g}" for name, one in zip(columns, shown, strict=True)])
     check_fits(len(set(columns)), MOST_COLUMNS, "data sets")

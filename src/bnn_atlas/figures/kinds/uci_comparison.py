@@ -16,7 +16,10 @@ from bnn_atlas.figures.page import Drawing, Entries, check_fits, is_distrusted, 
 from bnn_atlas.figures.set_scores import averaged, read_sets
 from bnn_atlas.figures.shown import Shown
 
-KIND = {"files": ["table"], "task": "regression"}
+KIND = {
+    "repeats": ["label", "dataset"], "files": ["table"], "task": "regression",
+    "columns": "kind dataset metric label method run split value error over sd repetitions distrusted",
+}  # fmt: skip
 
 METRICS = {
     "rmse_original_units": "RMSE\n(lower is better)",

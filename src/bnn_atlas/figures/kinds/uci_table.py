@@ -9,13 +9,16 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from bnn_atlas.figures.latex import LatexTable, escape
-from bnn_atlas.figures.page import SIGN, check_fits, is_distrusted, sign_text, trusted
-from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.figures.page import SIGN, is_distrusted, sign_text, trusted
+from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.repetitions import over_repetitions
 from bnn_atlas.metrics.judgement.trust import Trust
 from bnn_atlas.metrics.tables.parquet import read_table
 
-KIND = {"files": ["table"], "output": "table", "task": "regression", "repeats": ["label", "dataset"]}
+KIND = {
+    "files": ["table"], "output": "table", "task": "regression", "repeats": ["label", "dataset"],
+    "columns": "metric method dataset repetitions mean sd rank best mean_rank ranked_datasets",
+}  # fmt: skip
 
 
 class Score(NamedTuple):
@@ -66,11 +69,8 @@ def uci_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     sd (n - 1) is over seeds and splits (empty for 1). Within a data set and metric the best mean has rank 1 and equal
     means share the mean of their ranks; an infinitely bad value is ranked last, NaN is not ranked. `mean_rank` is over
     the `ranked_datasets` that the method has. `distrusted` marks means with a run or split that should not be trusted.
-    Raises ValueError if a run lacks a metric, and if a method has runs on a data set that differ in more than their
-    seeds.
+    Raises ValueError if a run lacks a metric.
     """
-    check_fits(len(shown))
-    check_repetitions(shown, [f"'{one.label}' on '{one.dataset}'" for one in shown])
     found = pd.DataFrame([row for one in shown for row in _values(one)])
     if not found["mistaken"].any():
         found = found[found["metric"] != PUBLISHED]

@@ -17,7 +17,7 @@ from scipy.stats import chi2
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import mark_published, published_handle, rhat_axis
 from bnn_atlas.figures.density import draw_bins, draw_marginals
-from bnn_atlas.figures.page import Drawing, check_fits
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.published import published_numbers
 from bnn_atlas.symmetry.aligned_draws import load_aligned_draws, rhats
@@ -26,12 +26,24 @@ from bnn_atlas.symmetry.permutation import ceiling
 from bnn_atlas.traces.draws import evenly
 
 KINDS = {
-    "aligned_marginals": {"files": ["aligned_draws"]},
-    "aligned_rhat": {"files": ["aligned_draws"]},
-    "pair_plot": {"files": ["frames"]},
-    "sigma_histograms": {"files": ["frames"]},
-    "transpositions_within_across": {"files": ["aligned_draws"]},
-}
+    "aligned_marginals": {
+        "files": ["aligned_draws"], "alignments": [1, 4],
+        "columns": "label weight variant low high density",
+    },
+    "aligned_rhat": {
+        "files": ["aligned_draws"], "alignments": [1, 4],
+        "columns": "label alignment variant kind at value",
+    },
+    "pair_plot": {
+        "files": ["frames"], "same": ["network"], "alignments": [2, 4],
+        "columns": "moment x_label y_label x_low x_high y_low y_high count correlation",
+    },
+    "sigma_histograms": {"files": ["frames"], "alignments": [1, 4], "columns": "label alignment what low high share"},
+    "transpositions_within_across": {
+        "files": ["aligned_draws"], "alignments": [1, 8],
+        "columns": "label alignment where transpositions ceiling share",
+    },
+}  # fmt: skip
 
 LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
     "sampled": ("as sampled", {"color": style.BLACK, "ls": "-", "lw": 1.0}),
@@ -40,8 +52,6 @@ LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
     "chain_wise": ("one permutation per chain", {"color": style.ORANGE, "ls": (0, (4, 1.5)), "lw": 1.3}),
 }
 """Variant (`symmetry.frame.VARIANTS`) -> text in legends, and its line."""
-MOST = 4
-"""Largest number of alignments in one figure."""
 
 
 class Aligned(NamedTuple):
@@ -54,8 +64,8 @@ class Aligned(NamedTuple):
     run: Shown
 
 
-def _alignments(shown: Sequence[Shown], name: str, most: int = MOST) -> list[Aligned]:
-    """The files `name` of all alignments; ValueError for none, or more than fit."""
+def _alignments(shown: Sequence[Shown], name: str) -> list[Aligned]:
+    """The files `name` of all alignments."""
     runs, found = [one.run for one in shown], []
     for one in shown:
         for alignment, file in one.parts[name].items():
@@ -63,7 +73,6 @@ def _alignments(shown: Sequence[Shown], name: str, most: int = MOST) -> list[Ali
             texts = [one.label, own if len(one.parts[name]) > 1 else ""]
             texts.append(f"split {one.split}" if runs.count(one.run) > 1 else "")
             found.append(Aligned(", ".join(filter(None, texts)), alignment, file, one))
-    check_fits(len(found), most, "alignments", "choose some with the figure's `alignments`")
     return found
 
 
@@ -187,8 +196,6 @@ def _variances(ax: Axes, table: pd.DataFrame) -> None:
     ax.set_title("within chains (open), over all draws (filled)", fontsize=7)
 
 
-MOST_ROWS = 8
-"""Alignments in a figure of transpositions."""
 WHERE = {"within": ("within chains", style.BLUE, "o"), "across": ("across chains", style.VERMILION, "s")}
 """Kind of pair -> its text, colour and mark."""
 
@@ -199,7 +206,7 @@ def transpositions_within_across(shown: Sequence[Shown]) -> Drawing:
     A row per pair: `where` it is, `transpositions` (summed over groups), their `ceiling` and the `share` of it.
     """
     parts = []
-    for one in _alignments(shown, "aligned_draws", MOST_ROWS):
+    for one in _alignments(shown, "aligned_draws"):
         draws = load_aligned_draws(one.file)
         most, found = sum(ceiling(int(size)) for size in draws.sizes), draws.transpositions.sum(axis=1)
         of_pair = np.where(draws.pair_chains[:, 0] == draws.pair_chains[:, 1], "within", "across")
@@ -317,15 +324,10 @@ def pair_plot(shown: Sequence[Shown]) -> Drawing:
     """Counts of weights by their means (above the diagonal) and standard deviations (below), for each pair of methods.
 
     All alignments have to be in the frame of the first. Numbers are rows of a `moment`: count of weights in each bin
-    that has some, by `x_label` and `y_label`, and `correlation`. Raises ValueError for a single alignment, and for
-    networks that differ.
+    that has some, by `x_label` and `y_label`, and `correlation`.
     """
     found = _alignments(shown, "frames")
-    if len(found) < 2:
-        raise ValueError("one alignment in this figure; it compares 2 to 4: choose more with `runs` and `alignments`")
     moments = {one.label: _moments(load_frame(one.file)) for one in found}
-    if len({len(each["mean"]) for each in moments.values()}) > 1:
-        raise ValueError("the alignments of this figure are of networks of different sizes; show those of one network")
     labels = list(moments)
     figure = Figure(figsize=(style.TEXT_WIDTH, style.TEXT_WIDTH * 0.86))
     axes = figure.subplots(len(labels), len(labels), squeeze=False)

@@ -6,13 +6,19 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.figures.latex import LatexTable, escape
-from bnn_atlas.figures.page import check_fits
-from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.trust import reference_word
 from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.published import published_numbers
 
-KIND = {"files": ["table"], "files_if_any": ["against"], "output": "table"}
+KIND = {
+    "files": ["table"],
+    "files_if_any": ["against"],
+    "output": "table",
+    "reference": "at most one",
+    "repeats": ["label"],
+    "columns": "label metric value error published",
+}  # fmt: skip
 
 METRICS = {"accuracy": "accuracy", "agreement": "agreement", "total_variation": "TV"}
 DIGITS = 3
@@ -40,8 +46,6 @@ def compact_agreement(shown: Sequence[Shown]) -> LatexTable:
 
 def compact_numbers(shown: Sequence[Shown]) -> tuple[pd.DataFrame, list[str]]:
     """Columns label, metric, value, error, published; and what must be said about the reference."""
-    check_fits(len(shown))
-    check_repetitions(shown, [one.label for one in shown])
     found, texts = [], []
     for one in shown:
         rows = [one.rows(read_table(one.files["table"]))]
@@ -51,8 +55,6 @@ def compact_numbers(shown: Sequence[Shown]) -> tuple[pd.DataFrame, list[str]]:
         texts += [reference_word(note) for note in own["note"]]
         for metric in METRICS:
             values = own.loc[own["metric"] == metric, ["value", "standard_error"]]
-            if len(values) > 1:
-                raise ValueError(f"run {one.run}: {len(values)} values of {metric}; give it one reference")
             value, error = values.iloc[0].astype(float) if len(values) else (np.nan, np.nan)
             found.append((one.label, metric, value, error))
     frame = pd.DataFrame(found, columns=["label", "metric", "value", "error"])

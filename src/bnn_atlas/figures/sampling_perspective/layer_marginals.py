@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import Drawing, check_fits
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 
 KIND = {"files": ["table"], "needs": ["normal prior", "one split"]}
@@ -27,7 +27,6 @@ def layer_marginals(shown: Sequence[Shown]) -> Drawing:
     for the last), prior_distance and marginal_sd (in prior standard deviations). Raises ValueError for a run without
     these metrics.
     """
-    check_fits(len(shown))
     parts = []
     for one in shown:
         rows = one.table()

@@ -18,7 +18,13 @@ from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
 
-KIND = {"sections": ["subset"], "methods": ["nuts", "mean_field"], "needs": ["normal prior", "one split"]}
+KIND = {
+    "sections": ["subset"],
+    "methods": ["nuts", "mean_field"],
+    "needs": ["normal prior", "one split"],
+    "apart": ["prior scale", "method"],
+    "columns": "prior_sd method share line x y",
+}  # fmt: skip
 
 WEIGHTS = ("layer0.weight[0,0]", "layer1.weight[0,0]")
 LIMIT = 3.0
@@ -38,7 +44,6 @@ def nuts_vs_mean_field(shown: Sequence[Shown]) -> Drawing:
 
     The exact posterior follows both branches of w1 w2 = slope (dashed: slope 1); mean field has to choose one place on
     one branch. If a mean-field run has several fits, the first is drawn. Every panel needs one run of each method.
-    Raises ValueError if one is missing or there are two, or if a prior has no common standard deviation.
     """
     panels = _panels(shown)
     width = style.TEXT_WIDTH if len(panels) > 1 else style.COLUMN_WIDTH
@@ -58,20 +63,8 @@ def _panels(shown: Sequence[Shown]) -> dict[float, dict[str, Shown]]:
     """Prior standard deviation, largest first -> method -> its run."""
     panels: dict[float, dict[str, Shown]] = {}
     for run in shown:
-        if run.prior_sd is None:
-            raise ValueError(f"run {run.run} has no prior with one standard deviation, by which panels are chosen")
-        if run.method not in ("nuts", "mean_field"):
-            raise ValueError(f"run {run.run} is by {run.method}; this figure compares nuts with mean_field")
-        if run.method in panels.setdefault(run.prior_sd, {}):
-            raise ValueError(f"prior scale {run.prior_sd:g} has two runs by {run.method}; list one run and split")
-        panels[run.prior_sd][run.method] = run
-    for sd, runs in panels.items():
-        if len(runs) < 2:
-            raise ValueError(
-                f"prior scale {sd:g} has a run by {next(iter(runs))} only; list one by nuts and mean_field"
-            )
-    if not panels:
-        raise ValueError("there are no runs to draw; list one by nuts and one by mean_field per prior scale")
+        assert run.prior_sd is not None
+        panels.setdefault(run.prior_sd, {})[run.method] = run
     return dict(sorted(panels.items(), reverse=True))
 
 

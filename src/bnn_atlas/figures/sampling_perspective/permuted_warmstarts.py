@@ -20,16 +20,19 @@ from bnn_atlas.figures.functions import (
     pair_table,
     read_functions,
 )
-from bnn_atlas.figures.page import Drawing, check_fits
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.function_distances import wasserstein_squared
 from bnn_atlas.metrics.formulas.variants import wasserstein_squared_sommer
 from bnn_atlas.metrics.gathering.curves import RunningLppd, lppd_of_first_draws
 from bnn_atlas.metrics.gathering.summary import load
 
-KIND = {"sections": ["functions"], "files": ["predictive"], "task": "regression", "most": 4}
+KIND = {
+    "sections": ["functions"], "files": ["predictive"], "task": "regression", "most": 4,
+    "columns": "panel label chain draws lppd chain_a draw_a chain_b draw_b wasserstein_squared "
+    "wasserstein_squared_sommer",
+}  # fmt: skip
 
-MOST_PANELS = 4
 MOST_CHAINS, MOST_DRAWS, MOST_TOGETHER = 12, 50, 300
 """Largest numbers of chains in a map (more are left out), of draws per chain and of all draws (which are evenly
 spaced)."""
@@ -42,9 +45,8 @@ def permuted_warmstarts(shown: Sequence[Shown]) -> Drawing:
     Files: `predictive` (predictions) and `functions` (function draws). The upper panels share their axes,
     set by values after the first tenth of the draws, and their titles have the last value of all chains; the maps
     share their colours; the CSV also has the distances as published. A value of -inf leaves a gap and a remark. A run
-    with no chain left says so. Raises ValueError for more than four runs and for a classification.
+    with no chain left says so.
     """
-    check_fits(len(shown), MOST_PANELS, "runs")
     titles = names(shown)
     running = [lppd_of_first_draws(load(run.files["predictive"])) for run in shown]
     functions = [_few(one) for one in read_functions(shown)]

@@ -18,7 +18,10 @@ from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
 
-KIND = {"sections": ["subset"], "runs": "one", "needs": ["one hidden layer"]}
+KIND = {
+    "sections": ["subset"], "runs": "one", "needs": ["one hidden layer"],
+    "columns": "x_unit y_unit chain share line x y",
+}  # fmt: skip
 
 UNITS = 5
 """Largest number of units shown: the first ones."""
@@ -45,8 +48,6 @@ def product_weights(shown: Sequence[Shown]) -> Drawing:
     another shape.
     """
     run = shown[0]
-    if len(run.hidden) > 1:
-        raise ValueError(f"run {run.run} has {len(run.hidden)} hidden layers; products of two weights need one")
     subset = read_subset(run.files["subset"])
     units = _units(subset, run)
     into, out = (

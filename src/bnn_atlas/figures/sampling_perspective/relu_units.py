@@ -8,15 +8,21 @@ from matplotlib.figure import Figure
 from scipy.sparse.csgraph import connected_components
 
 from bnn_atlas.figures import style
-from bnn_atlas.figures.page import Drawing, check_fits
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import Subset, locate, parameter_label, read_subset
 from bnn_atlas.metrics.tables.arrays import load_functions
 
 KINDS = {
-    "jacobian_kernel": {"sections": ["subset", "functions"], "runs": "one", "needs": ["one hidden layer", "one input"]},
-    "flat_likelihood": {"sections": ["subset", "functions"], "needs": ["one hidden layer"]},
-}
+    "jacobian_kernel": {
+        "sections": ["subset", "functions"], "runs": "one", "needs": ["one hidden layer", "one input"],
+        "columns": "panel draw x y",
+    },
+    "flat_likelihood": {
+        "sections": ["subset", "functions"], "needs": ["one hidden layer"],
+        "columns": "run label draw units sensitivity",
+    },
+}  # fmt: skip
 
 RANK = 1e-8
 """Singular values below this share of the largest are zero."""
@@ -33,13 +39,10 @@ def jacobian_kernel(shown: Sequence[Shown]) -> Drawing:
     Raises ValueError for another network.
     """
     run = shown[0]
-    if len(run.hidden) != 1 or run.hidden[0] < 2:
-        raise ValueError(
-            f"run {run.run} has the hidden layers {list(run.hidden)}; the figure needs one with two or more units"
-        )
+    if run.hidden[0] < 2:
+        raise ValueError(f"run {run.run} has one hidden unit; the figure needs two or more")
     x = load_functions(run.files["functions"]).train_x
-    if x is None or x.shape[1] != 1:
-        raise ValueError(f"run {run.run}: the figure needs tabular data with one input")
+    assert x is not None
     width, subset = run.hidden[0], read_subset(run.files["subset"])
     into = [f"layer0.weight[{i},0]" for i in range(width)]
     out = [f"layer1.weight[0,{i}]" for i in range(width)]
@@ -101,7 +104,6 @@ def flat_likelihood(shown: Sequence[Shown]) -> Drawing:
     `FLOOR` are drawn there. The subset has layer0.weight and layer0.bias, the functions give the training rows. Raises
     ValueError for another network.
     """
-    check_fits(len(shown))
     tables = [_sensitivities(run) for run in shown]
     figure = Figure(figsize=(style.TEXT_WIDTH if len(shown) > 1 else style.COLUMN_WIDTH, 3.2))
     axes = figure.subplots(2, len(shown), squeeze=False, sharex="row", sharey="row")
@@ -168,8 +170,6 @@ def sensitivities(x: np.ndarray, weights: np.ndarray, biases: np.ndarray) -> lis
 
 def _sensitivities(run: Shown) -> pd.DataFrame:
     """Columns draw, units, sensitivity: the groups of every draw of the first chain."""
-    if len(run.hidden) != 1:
-        raise ValueError(f"run {run.run} has {len(run.hidden)} hidden layers; the figure needs one")
     x = load_functions(run.files["functions"]).train_x
     if x is None:
         raise ValueError(f"run {run.run}: its functions hold no training rows; the figure needs tabular data")

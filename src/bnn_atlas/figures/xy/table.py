@@ -1,6 +1,5 @@
 """Scores of a sweep's runs, their errors and places along a field, and whether their chains have converged."""
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,15 +8,12 @@ import pandas as pd
 
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
-from bnn_atlas.figures.page import check_fits
+from bnn_atlas.config.parts.figures import setting
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.formulas.averages import at_infinity
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
 from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import MOST_ABOVE, RHAT_LIMIT, Trust, trust, worst
-
-PERIODS, VARIANCE = "method.quarter_periods", "prior.variance"
-"""Fields that follow from other settings of a run if the run does not name them."""
 
 
 class Field(NamedTuple):
@@ -65,13 +61,8 @@ def sweep_table(
     `AT_INFINITY`), for runs of different tasks, and for runs of one label and value that differ in more than seeds and
     splits.
     """
-    check_fits(len(shown))
-    if len(tasks := dict.fromkeys(one.task for one in shown)) > 1:
-        raise ValueError(f"runs of {' and '.join(tasks)} in one figure have no common scores; show one of them")
     is_level = [method(one.method).kind_of_draws in levels for one in shown]
     values = [np.nan if level else value_of(one, field) for one, level in zip(shown, is_level, strict=True)]
-    if all(is_level):
-        raise ValueError(f"no run of the figure has a place along '{field.name}'; add one that varies it")
     names = [line_name(one) for one in shown]
     texts = [f"{value:g}" if isinstance(value, float) else value for value in values]
     check_repetitions(shown, [f"'{name}' at {text}" for name, text in zip(names, texts, strict=True)])
@@ -163,38 +154,6 @@ def _pooled(group: pd.DataFrame) -> dict[str, Any]:
 
 
 def value_of(one: Shown, field: Field) -> float | str:
-    """The value of a field in a run, from its grid, or else from its settings, or else as it follows from these.
-
-    The prior's variance is sd^2, and a trajectory length in quarter periods is length / (pi / 2 sd sqrt(T)), with sd
-    that of a normal prior and T the temperature. Raises ValueError if the run has no such value, or one of another
-    type.
-    """
-    value = one.point.get(field.name)
-    if value is None:
-        value = _setting(one.settings, field.name)
-    if value is None:
-        value = _derived(one, field.name)
-    if value is None:
-        raise ValueError(f"run {one.run}: its settings have no value of '{field.name}'; leave it out of this figure")
-    if field.categories is None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise ValueError(f"run {one.run}: '{field.name}' is {value!r}, and this figure's axis is of numbers")
-    if field.categories is not None and value not in field.categories:
-        raise ValueError(f"run {one.run}: '{field.name}' is {value!r}; this figure has {', '.join(field.categories)}")
-    return value if field.categories else float(value)
-
-
-def _setting(settings: Mapping[str, Any], dotted: str) -> Any:
-    found: Any = settings
-    for part in dotted.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
-
-
-def _derived(one: Shown, name: str) -> float | None:
-    if name == VARIANCE and one.prior_sd is not None:
-        return one.prior_sd**2
-    length = _setting(one.settings, "method.trajectory_length")
-    if name == PERIODS and one.prior_sd is not None and length is not None:
-        temperature = float(_setting(one.settings, "temperature") or 1.0)
-        return round(float(length) / (math.pi / 2 * one.prior_sd * math.sqrt(temperature)), 6)
-    return None
+    """The value of a field in a run."""
+    value = setting(field.name, one.point, one.settings, one.prior_sd)
+    return str(value) if field.categories else float(value)
