@@ -82,6 +82,30 @@ def test_a_finite_number_of_draws_biases_a_score_and_what_it_biases_alike_cancel
 
 
 @pytest.mark.parametrize(
+    ("metric", "value", "draws", "infinity"),
+    [
+        ("total_variation", 0.05, 100, 0.03),
+        ("total_variation", 0.04, 100, 0.0),
+        ("total_variation", 0.03, 100, 0.0),
+        ("agreement", 0.95, 100, 0.97),
+        ("total_variation", 0.05, 1, math.sqrt(0.05**2 - 0.04**2 / 2)),
+    ],
+)
+def test_a_distance_that_few_draws_would_have_is_no_distance(
+    tmp_path: Path, metric: str, value: float, draws: int, infinity: float
+) -> None:
+    """Two chains of 500 draws each are 0.04 apart, as are 1,000 draws of the run and all of the reference's."""
+    apart = 1 - 0.04 * math.sqrt(2) if metric == "agreement" else 0.04 * math.sqrt(2)
+    rows = [row("single", value, metric=metric, at="other", draws=draws)]
+    rows.append(row("other", apart, metric=f"{metric}_ceiling", chains=2, draws=500))
+    number = {"metric": metric, "at": "other"}
+    found = judged(tmp_path, rows, claimed(SINGLE | number, runs=RUNS)).own
+    assert found is not None
+    assert found.at_infinity == pytest.approx(infinity, abs=1e-9)
+    assert error(tmp_path, rows, **number) == {"finite draws": pytest.approx(abs(infinity - value))}
+
+
+@pytest.mark.parametrize(
     ("changes", "needed"),
     [
         ({"monte_carlo_error": 0.2}, "about 26 chains (now 10)"),

@@ -4,6 +4,7 @@ import difflib
 import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,8 @@ CURVES = {
     "ece": (1.0, "ece_cumulative_draws"),
 }
 """Score of the average over all draws -> sign and name of its curve over the number of draws."""
+FLOORS = {"agreement": 1.0, "total_variation": 0.0}
+"""Metrics between two averages over draws, which have a floor of few draws -> value of equal averages."""
 LEAST_POINTS = 3
 """Smallest number of points of a curve that is extrapolated."""
 
@@ -128,7 +131,7 @@ def row_of(
         over=row["over"],
         standard_error=standard_error,
         monte_carlo_error=monte_carlo,
-        at_infinity=_at_infinity(of_run, row, side) if side.draws is None else None,
+        at_infinity=_at_infinity(of_run, row, side, _of_chains(table, side, split, dataset)),
         trust=trust.words if trust else "",
     )
 
@@ -148,13 +151,43 @@ def _error_of_orders(of_run: pd.DataFrame, chains: int, all_chains: int) -> floa
     return float(rows.iloc[0]) * math.sqrt(chains / (all_chains - chains) + 1 / ORDERINGS)
 
 
-def _at_infinity(of_run: pd.DataFrame, row: pd.Series, side: Side) -> float | None:
+class OfChains(NamedTuple):
+    """How far single chains of a reference are from its other chains, by one metric."""
+
+    value: float
+    chains: int
+    draws: int
+
+
+def _of_chains(table: pd.DataFrame, side: Side, split: int, dataset: str) -> OfChains | None:
+    """How far chains of the reference of a side are apart; None for other metrics, and where it is not known."""
+    if side.metric not in FLOORS:
+        return None
+    rows = table[(table["run"] == side.at) & (table["split"] == split) & (table["dataset"] == dataset)]
+    rows = rows[rows["metric"] == f"{side.metric}_ceiling"]
+    if rows.empty or rows["chains"].iloc[0] < 2:
+        return None
+    one = rows.iloc[0]
+    return OfChains(float(one["value"]), int(one["chains"]), int(one["draws"]))
+
+
+def _at_infinity(of_run: pd.DataFrame, row: pd.Series, side: Side, reference: OfChains | None) -> float | None:
     """The value of a score of an average over draws at infinitely many draws.
 
     Such a score is biased by about c / S with S draws per chain; c is the slope of a line through the kept scores of
-    the first k draws, S / 4 <= k <= S, against 1 / k.
+    the first k draws, S / 4 <= k <= S, against 1 / k. The distance d of two averages (total variation, or the share of
+    rows on which they disagree) is d^2 = d_inf^2 + f^2, with the floor f = c sqrt(1 / S + 1 / R) of S and R independent
+    draws, which the single chains of the reference give against its others.
     """
-    if side.metric not in CURVES:
+    if reference is not None:
+        best = FLOORS[side.metric]
+        chains, draws = reference.chains, reference.draws
+        c = abs(best - reference.value) / math.sqrt(1 / draws + 1 / (draws * (chains - 1)))
+        own = 0.0 if row["draws"] == 1 else 1 / (row["chains"] * row["draws"])
+        floor = c * math.sqrt(own + 1 / (chains * draws))
+        distance = math.sqrt(max((best - row["value"]) ** 2 - floor**2, 0.0))
+        return float(best - distance if best else distance)
+    if side.metric not in CURVES or side.draws is not None:
         return None
     sign, curve = CURVES[side.metric]
     last = int(row["draws"])

@@ -26,7 +26,7 @@ class Part(NamedTuple):
     draws`, a bias that falls as 1 / n; `published` or `reading`, errors of the published number."""
     error: float
     number: int = 0
-    """The n of today; 0 for errors of the published number."""
+    """The n of today; 0 for errors of the published number, and for a bias from the draws of the reference alone."""
 
 
 class Estimate(NamedTuple):
@@ -82,7 +82,7 @@ def estimate(rows: Sequence[Repetition], study: ClaimedStudy, measured: Measured
     if shifts and math.isfinite(whole.value):
         shift = sum(shifts) / len(rows)
         infinity = whole.value + shift
-        parts.append(Part("finite draws", abs(shift), rows[0].draws))
+        parts.append(Part("finite draws", abs(shift), _fewest(rows)))
     return whole._replace(monte_carlo_error=monte_carlo, at_infinity=infinity, parts=tuple(parts))
 
 
@@ -127,8 +127,13 @@ def difference(
             over = max(parts, key=lambda part: part.error).of
             found = found._replace(standard_error=math.hypot(*(part.error for part in parts)), over=over)
     if infinity is not None:
-        parts = [*parts, Part("finite draws", abs(infinity - found.value), own[0].draws)]
+        parts = [*parts, Part("finite draws", abs(infinity - found.value), _fewest([*own, *other]))]
     return found._replace(at_infinity=infinity, parts=_joined(parts))
+
+
+def _fewest(rows: Sequence[Repetition]) -> int:
+    """The fewest draws of an average; 0 for optima, of whose distance only the reference has draws."""
+    return min((row.draws for row in rows if row.draws > 1), default=0)
 
 
 def _repeated(found: Estimate, monte_carlo: float | None, rows: Sequence[Repetition], same_rows: bool) -> list[Part]:

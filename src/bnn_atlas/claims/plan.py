@@ -69,7 +69,7 @@ class ClaimedStudy(Model):
     scale: Scale
     claims: ClaimsConfig
     runs: dict[str, RunPlan]
-    """Runs that are named in claims, as far as this scale has them."""
+    """Runs that are named in claims, and the references of their numbers, as far as this scale has them."""
     figures: dict[str, FigurePlan] = Field(default_factory=dict)
     """Figures of this scale from which claims take numbers."""
     problems: dict[str, tuple[Problem, ...]] = Field(default_factory=dict)
@@ -150,7 +150,8 @@ def claimed_study(study: Study, claims: ClaimsConfig, scale: Scale) -> ClaimedSt
         c.figure or "": plan for c in claims.claims.values() if c.in_figure and (plan := _figure(study, c.figure or ""))
     }
     shown = [name for plan in figures.values() for name in plan.runs]
-    chosen = study.runs_of((*named, *shown))
+    against = [side.at for claim in claims.claims.values() for side in claim.sides.values()]
+    chosen = study.runs_of((*named, *shown, *against))
     starts = {run.name: _starts(run, study) for run in chosen}
     chosen += study.runs_of(tuple({name for name in starts.values() if name} - {run.name for run in chosen}))
     references = {name for run in study.runs.values() for name in run.config.evaluate.references}

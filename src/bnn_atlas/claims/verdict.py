@@ -212,6 +212,8 @@ def _deciding(parts: Sequence[Part], wanted: float) -> str:
     ours = sorted((part for part in parts if part.number), key=lambda part: -part.error)
     fixed = sum(part.error**2 for part in parts if not part.number)
     if not ours or wanted**2 <= fixed:
+        if any(part.of == "finite draws" for part in parts if not part.number):
+            return "more draws of the reference"
         return "a published number with a smaller error" if fixed else "an error of the value"
     rest = sum(part.error**2 for part in ours[1:])
     if wanted**2 > fixed + rest:
