@@ -95,7 +95,7 @@ def test_runs_are_pooled_and_listed(workspace: Path) -> None:
         check_dtype=False,
     )
     runs = pd.read_csv(workspace / TABLES / "sampling_perspective-runs.csv")
-    assert runs["run"].tolist() == ["first-seed1", "first-seed2", "second", "images", "ensemble"]
+    assert runs["run"].tolist() == ["first-seed1", "first-seed2", "second", "images", "ensemble", "compact"]
     assert runs["seed"].tolist()[:2] == [1, 2]
 
 
