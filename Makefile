@@ -76,7 +76,7 @@ schema: setup
 # The picture of the README and those of docs/figures.md, from the demo.
 picture: setup
 	snakemake --cores $(CORES) --config scale=demo
-	python -m bnn_atlas.gallery.front
+	python -m bnn_atlas.report.front
 	python -m bnn_atlas.config.pages.schema
 
 # Everything but results/.

@@ -41,17 +41,15 @@ include: "workflow/rules/diagnostics.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/claims.smk"
-include: "workflow/rules/gallery.smk"
+include: "workflow/rules/report.smk"
 include: "workflow/rules/runs.smk"
 
 
 rule all:
-    """Make every table, figure and claims page; at larger scales than demo also the diagnostics pages."""
+    """Make every table, figure and verdict, and the site; at larger scales than demo also the diagnostics pages."""
     default_target: True
     input:
-        rules.tables.input,
-        rules.claims.output if ATLAS.claims else [],
-        [FIGURES.files(study) for study in ATLAS.studies],
+        rules.site.output,
         [FIGURES.pages(study) for study in ATLAS.studies] if SCALE != "demo" else [],
     message:
         "Everything is made"

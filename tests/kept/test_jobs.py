@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from bnn_atlas.kept.jobs import JOB_COLUMNS, NOT_RECORDED, RuleTime, by_machine, machine_of, made_on, rule_times
-from tests.gallery.making import benchmark, study_jobs, timing
+from bnn_atlas.kept.jobs import JOB_COLUMNS, NOT_RECORDED, RuleTime, machine_of, made_on, rule_times
+from tests.report.making import benchmark, study_jobs, timing
 
 
 def test_jobs_of_settings_that_have_changed_do_not_count(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_seconds_that_snakemake_could_not_measure_count_as_none(tmp_path: Path) 
 def test_a_study_without_jobs(tmp_path: Path) -> None:
     found = study_jobs(tmp_path, {"mile": [1, 1]})
     assert list(found.columns) == list(JOB_COLUMNS)
-    assert (rule_times(found), made_on(found, "small", {"mile": "mile"}), by_machine([])) == ([], [], [])
+    assert (rule_times(found), made_on(found, "small", {"mile": "mile"})) == ([], [])
 
 
 def test_the_machine_of_a_block_of_chains(tmp_path: Path) -> None:
@@ -75,7 +75,4 @@ def test_each_run_has_the_machines_that_sampled_it(tmp_path: Path) -> None:
     made = made_on(found, "small", {"d": "first", "a": "first", "b": "first", "c": "second", "gone": "second"})
     assert [tuple(one) for one in made] == [
         ("first", 1, both, 2, 99, 49.5), ("first", 2, here, 4, 77, 38.5), ("second", 1, NOT_RECORDED, 1, 1, 0.5),
-    ]  # fmt: skip
-    assert [(one["machine"], one["runs"], one["entries"], one["wall"]) for one in by_machine([*made, made[-1]])] == [
-        (both, 1, ["first"], 99), (here, 2, ["first"], 77), (NOT_RECORDED, 2, ["second"], 2),
     ]  # fmt: skip

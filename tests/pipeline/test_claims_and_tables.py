@@ -66,9 +66,6 @@ def test_claims_are_judged(workspace: Path) -> None:
     }  # fmt: skip
     assert found.loc["error", ["value", "repetitions", "sd"]].tolist() == [0.5, 2, pytest.approx(0.02**0.5)]
     assert found.loc["error", "reductions"].tolist() == ["first: chains: 100 -> 2"]
-    page = (workspace / "results/demo/claims.html").read_text(encoding="utf-8")
-    assert 'href="figures/sampling_perspective/fireball.png"' in page
-    assert "data:image/png;base64," in page
 
 
 @pytest.mark.parametrize(("statement", "jobs"), [('"""In other words."""', {}), ("edited = True", {"claims": 1})])
@@ -105,23 +102,27 @@ def test_the_latex_table_is_made(workspace: Path) -> None:
     assert "Reduced setting" not in text, "this run is the same at every scale"
 
 
-def test_the_gallery_is_made_from_what_there_is(workspace: Path) -> None:
+def test_the_site_is_made_from_what_there_is(workspace: Path) -> None:
     figures = workspace / "results/demo/figures/sampling_perspective"
     for name in ("fireball", "cumulative_lppd", "marginal_densities"):
         for kind in ("pdf", "csv", "png"):
             (figures / f"{name}.{kind}").write_bytes((figures / "fireball.png").read_bytes())
-    run = snakemake(workspace, "--allowed-rules", "galleries", "gallery", *ALLOWED[1:-1], "--", "galleries")
+    run = snakemake(workspace, "--allowed-rules", "galleries", "site", *ALLOWED[1:-1], "--", "galleries")
     assert run.returncode == 0, run.stdout
-    folder = workspace / "results/demo/gallery/sampling_perspective"
-    assert {"README.md", "claims.csv", "fireball.png", "summary.csv", "uci_table.tex"} <= {
+    folder = workspace / "results/demo/site/sampling_perspective"
+    assert {"README.md", "claims.csv", "fireball.png", "summary.csv", "uci_table.tex", "index.html"} <= {
         path.name for path in folder.iterdir()
     }
     text = (folder / "README.md").read_text(encoding="utf-8")
-    assert "1 differs, 1 holds, 1 to run." in text
-    assert "\nsnakemake --cores 2 keep --config scale=demo 'studies=[sampling_perspective]'\n" in text
-    assert "\n\nW*l*[*i*,*j*] is the weight of layer *l* from unit *j* to unit *i*" in text
-    assert "[uci_table.tex](uci_table.tex)" in text
-    assert "| sample |" not in text, "no job of this study has run"
+    assert "**3 statements in words: 1 holds, 1 differs, 1 to run.**" in text
+    machines = (folder / "machines.md").read_text(encoding="utf-8")
+    assert "\nsnakemake --cores 2 keep --config scale=demo 'studies=[sampling_perspective]'\n" in machines
+    assert "| sample |" not in machines, "no job of this study has run"
+    figures_page = (folder / "figures.md").read_text(encoding="utf-8")
+    assert "\n\nW*l*[*i*,*j*] is the weight of layer *l* from unit *j* to unit *i*" in figures_page
+    assert "commit" in (folder / "figure-fireball.html").read_text(encoding="utf-8"), "where the picture comes from"
+    start = (workspace / "results/demo/site/index.html").read_text(encoding="utf-8")
+    assert 'href="sampling_perspective/index.html"' in start
 
 
 def test_an_edited_claim_is_judged_again_and_nothing_else(workspace: Path) -> None:
@@ -138,7 +139,7 @@ def test_the_claims_of_one_study_are_a_target(workspace: Path) -> None:
     target = "sampling_perspective_claims"
     run = snakemake(workspace, *ALLOWED[:-1], target, "--", target)
     assert run.returncode == 0, run.stdout
-    assert "  results/demo/claims/sampling_perspective.html" in run.stdout.splitlines()
+    assert "  results/demo/claims/sampling_perspective.parquet" in run.stdout.splitlines()
     one = pd.read_parquet(workspace / "results/demo/claims/sampling_perspective.parquet")
     assert one.equals(pd.read_parquet(workspace / "results/demo/claims.parquet"))
 
@@ -166,8 +167,8 @@ def test_a_step_ends_with_verdicts_on_the_console(workspace: Path) -> None:
     assert run.returncode == 0, run.stdout
     table = run.stdout.partition("Made in ")[2].splitlines()
     assert [line.split() for line in table[2:4]] == [
-        ["claim", "paper", "ours", "verdict"],
-        ["error", "at", "most", "0.50", "±", "0.10", "holds"],
+        ["claim", "paper", "here", "verdict"],
+        ["error", "≤", "0.5", "0.50", "±", "0.10", "holds", "(another", "problem)"],
     ]
     refused = snakemake(workspace, "evaluate", "--config", "scale=laptop")
     assert refused.returncode != 0

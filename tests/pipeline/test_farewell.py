@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bnn_atlas.claims.console import verdict_lines
 from bnn_atlas.config.claims.load import ClaimsConfig
 from bnn_atlas.pipeline.farewell import farewell
 from bnn_atlas.pipeline.paths import Paths
+from bnn_atlas.report.console import verdict_lines
 from tests.config.folders import CLAIM
 
 from .workspace import small_workspace, snakemake
@@ -19,8 +19,8 @@ CLAIMS = ClaimsConfig.model_validate(
     {"paper": "p", "steps": {"evaluate": {"takes": "a minute", "claims": ["error"]}}, "claims": {"error": CLAIM}}
 )
 CELLS = {
-    "study": "small", "paper_text": "0.12345", "reason": "", "relation": "equals", "here": "0.50 ± 0.25",
-    "verdict": "agrees",
+    "study": "small", "relation": "above", "size": "0.1", "paper_text": "0.12345", "here": "0.50000 ± 0.25000",
+    "identity": "same", "reason": "", "verdict": "agrees",
 }  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def test_three_places_to_look_and_what_to_do_next() -> None:
     text = lines()
     assert text[0] == "Made in 4 min 3 s. Where to look first:"
     assert [line.split()[0] for line in text[1:4]] == [
-        "results/demo/claims.html", "results/demo/figures/small/", "results/demo/tables/small-summary.csv",
+        "results/demo/site/index.html", "results/demo/figures/small/", "results/demo/tables/small-summary.csv",
     ]  # fmt: skip
     assert text[4] == "What to do next:"
     assert any(line.strip().startswith("snakemake --cores 2 diagnostics ") for line in text[5:])
@@ -69,19 +69,16 @@ def test_figures_that_need_r_are_named() -> None:
     assert "Not made: one, two. Install R." in lines(not_made=["one", "two"])
 
 
-def test_a_study_without_claims_has_no_claims_page() -> None:
-    assert not any("claims.html" in line for line in lines(claims={}))
-
-
 @pytest.mark.parametrize(
     ("target", "paths"),
     [
         ("fireball", ["results/demo/figures/small/fireball.png"]),
         ("small_fireball", ["results/demo/figures/small/fireball.png"]),
         ("small", ["results/demo/figures/small/", "results/demo/tables/small-summary.csv"]),
-        ("claims", ["results/demo/claims.html"]),
-        ("small_claims", ["results/demo/claims/small.html"]),
-        ("so_far", ["results/demo/so_far/small/README.md"]),
+        ("claims", ["results/demo/claims.parquet", "as pages: snakemake --cores 2 site"]),
+        ("small_claims", ["results/demo/claims/small.parquet", "as pages: snakemake --cores 2 site"]),
+        ("site", ["results/demo/site/index.html"]),
+        ("so_far", ["results/demo/so_far/index.html", "results/demo/so_far/small/README.md"]),
         ("keep", ["docs/results/small/README.md"]),
     ],
 )
@@ -99,22 +96,26 @@ def test_everything_among_the_targets_ends_as_everything() -> None:
 
 def test_a_step_ends_with_the_verdicts_of_its_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    missed = {"verdict": "differs", "reason": "by 0.4"}
-    page(Path("results/demo/so_far/small"), {"claim": "error", **missed}, {"claim": "growth"})
+    missed = {"claim": "error", "verdict": "differs", "reason": "by 0.4", "identity": "reduced"}
+    page(Path("results/demo/so_far/small"), missed, CELLS | {"claim": "growth", "paper_text": "", "verdict": "holds"})
     assert lines(frozenset({"evaluate"})) == [
         "Made in 4 min 3 s:",
         "",
-        "  claim  paper    ours         verdict",
-        "  error  0.12345  0.50 ± 0.25  differs: by 0.4",
+        "  claim  paper    here               verdict",
+        "  error  0.12345  0.50000 ± 0.25000  differs (reduced): by 0.4",
         "",
         "  results/demo/so_far/small/README.md",
     ]
-    assert lines(frozenset({"so_far"}))[1] == "  results/demo/so_far/small/README.md  (1 agrees, 1 differs)"
+    assert lines(frozenset({"so_far"}))[2] == "  results/demo/so_far/small/README.md  (1 holds, 1 differs)"
 
 
-def test_a_claim_without_a_published_number_shows_its_relation() -> None:
-    rows = [CELLS | {"claim": "grows", "paper_text": "", "relation": "at_least"}, CELLS | {"claim": "left out"}]
-    assert verdict_lines(rows, ["grows"])[1] == "grows  at least  0.50 ± 0.25  agrees"
+def test_columns_of_verdicts_hold_what_was_published_and_measured() -> None:
+    rows = [CELLS | {"claim": "error"}, CELLS | {"claim": "grows", "paper_text": ""}, CELLS | {"claim": "left out"}]
+    assert verdict_lines(rows, ["error", "grows"]) == [
+        "claim  paper    here               verdict",
+        "error  0.12345  0.50000 ± 0.25000  agrees (same)",
+        "grows  > 0.1    0.50000 ± 0.25000  agrees (same)",
+    ]
 
 
 def test_the_name_of_a_run_ends_with_its_scores_and_how_they_are_judged() -> None:
@@ -133,16 +134,12 @@ def test_a_study_without_claims_ends_with_its_scores_and_whether_to_trust_them(
     header = "entry,point,metric,mean,standard_error,trust"
     scores = [f"one,depth={i},lppd,-0.5{i},0.0123,fine" for i in range(12)]
     table.write_text("\n".join([header, *scores, "one,depth=0,rmse_original_units,1573.3,,fine", "one,,rhat,1,,x"]))
-    for found in (lines(frozenset({"small"}), claims={})[3:], lines(claims={})[3:15]):
-        assert (
-            found[:3]
-            == [
-                "  run           LPPD            RMSE in the target's units  trust",
-                "  one depth=0   -0.5 ± 0.012    1573                        fine",
-                "  one depth=1   -0.51 ± 0.012                               fine",
-            ]
-            or True
-        )
+    for found in (lines(frozenset({"small"}), claims={})[3:], lines(claims={})[4:16]):
+        assert found[:3] == [
+            "  run          LPPD           RMSE in the target's units  trust",
+            "  one depth=0  -0.5 ± 0.012   1573                        fine",
+            "  one depth=1  -0.51 ± 0.012                              fine",
+        ]
         assert len(found) == 12
         assert found[-1] == "  2 more in results/demo/tables/small-summary.csv"
 

@@ -5,7 +5,7 @@ from bnn_atlas.pipeline.figures import JUDGING, code
 for name, (studies, stem) in claim_targets(ATLAS).items():
 
     rule:
-        """Judge the papers' claims by the tables, and write the verdicts as a table and a page."""
+        """Judge the papers' claims by the tables, and write the verdicts as a table."""
         name:
             name
         input:
@@ -14,12 +14,6 @@ for name, (studies, stem) in claim_targets(ATLAS).items():
             densities=list(compared_predictions(ATLAS, PATHS, studies).values()),
         output:
             table=f"{RESULTS}/{stem}.parquet",
-            page=report(
-                f"{RESULTS}/{stem}.html",
-                caption="../report/claims.rst",
-                category="claims",
-                labels={"page": " and ".join(studies)},
-            ),
         log:
             PATHS.log(stem),
         benchmark:
@@ -30,11 +24,12 @@ for name, (studies, stem) in claim_targets(ATLAS).items():
         threads: 1
         params:
             *claim_settings(ATLAS, studies),
-            *code("bnn_atlas.claims.report", "bnn_atlas.config.claims.claim", without=JUDGING),
+            *code(
+                "bnn_atlas.claims.verdict", "bnn_atlas.claims.table", "bnn_atlas.config.claims.claim", without=JUDGING
+            ),
             **told(figures=lambda w, studies=studies: list(FIGURES.claimed(studies))),
             **told(studies=lambda w, studies=studies: claimed_studies(ATLAS, studies)),
             **told(compared=lambda w, studies=studies: list(compared_predictions(ATLAS, PATHS, studies))),
-            scale=SCALE,
             step="tables.claims",
         message:
             "Judging the claims"

@@ -72,7 +72,7 @@ def write_claims(path: str | Path, judgements: Sequence[Judgement], tables: Mapp
     Places in texts (`texts.PLACE`) are filled from the judgements and the metric table of each study.
     """
     numbers = {
-        study: Numbers({one.name: one for one in judgements if one.study.name == study}, tables.get(study))
+        study: Numbers({one.name: here(one) for one in judgements if one.study.name == study}, tables.get(study))
         for study in dict.fromkeys(one.study.name for one in judgements)
     }
     rows = [_row(judged, numbers[judged.study.name]) for judged in judgements]

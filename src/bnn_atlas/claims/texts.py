@@ -22,7 +22,8 @@ SIGNIFICANT = 4
 class Numbers(NamedTuple):
     """What the places of a study's texts can stand for."""
 
-    claims: Mapping[str, Judgement]
+    claims: Mapping[str, str]
+    """Claim -> what it measured (`here`)."""
     table: pd.DataFrame | None
 
     def filled(self, text: str, own: Judgement | None = None) -> str:
@@ -42,7 +43,7 @@ class Numbers(NamedTuple):
         if not rest:
             if name not in self.claims:
                 raise KeyError(f"{{{key}}}: no claim '{name}'")
-            return here(self.claims[name])
+            return self.claims[name] or MISSING
         return self._row(name, rest[0], rest[1] if len(rest) > 1 else "")
 
     def _row(self, run: str, metric: str, at: str) -> str:

@@ -4,9 +4,9 @@ import csv
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -157,20 +157,3 @@ def made_on(jobs: pd.DataFrame, study: str, entries: Mapping[str, str]) -> list[
         rows = pd.concat([of_run[run] for run in runs])
         made.append(Made(entry, len(runs), machine, len(rows), rows["seconds"].sum(), rows["cpu_seconds"].sum()))
     return made
-
-
-def by_machine(made: Iterable[Made]) -> list[dict[str, Any]]:
-    """Each machine with the number and entries of its runs and the time of their jobs, the longest time first."""
-    groups: dict[str, list[Made]] = {}
-    for one in made:
-        groups.setdefault(one.machine, []).append(one)
-    found = [
-        {
-            "machine": machine,
-            "runs": sum(one.runs for one in ones),
-            "entries": list(dict.fromkeys(one.entry for one in ones)),
-            "wall": sum(one.wall for one in ones),
-        }
-        for machine, ones in groups.items()
-    ]
-    return sorted(found, key=lambda one: -one["wall"])

@@ -1,10 +1,7 @@
 """What Snakemake prints when everything is made: where to look, how long it took, what to do next."""
 
-import csv
 from collections.abc import Collection
-from pathlib import Path
 
-from bnn_atlas.claims.console import count_line, read_rows, verdict_lines
 from bnn_atlas.config.claims.load import claims_of
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.pipeline.claims import claim_targets
@@ -12,6 +9,7 @@ from bnn_atlas.pipeline.figures import Figures
 from bnn_atlas.pipeline.paths import Paths
 from bnn_atlas.pipeline.study_page import KEPT, so_far
 from bnn_atlas.pipeline.targets import Targets, steps
+from bnn_atlas.report.console import columns, count_line, read_rows, score_lines, verdict_lines
 
 NEXT = {
     "demo": (
@@ -22,10 +20,6 @@ NEXT = {
     "paper": (("snakemake --cores 2 keep --config scale=paper", "a folder of results per study, in docs/results"),),
 }
 """Scale -> commands to try next, each with what it makes."""
-SCORES = {"lppd": "LPPD", "rmse_original_units": "RMSE in the target's units", "accuracy": "accuracy"}
-"""Metrics that are printed for a study without claims, and what they are called."""
-SHOWN = 10
-"""Runs of such a study that are printed."""
 
 
 def farewell(
@@ -52,14 +46,14 @@ def farewell(
         made = [line for target in sorted(targets) for line in _made(target, atlas, paths, known)]
         return "\n".join([f"Made in {_duration(seconds)}:", *made]) if made else ""
     first = next(iter(atlas.studies))
-    looks = [(f"{paths.results}/claims.html", "the papers' claims, each with its verdict")] if atlas.claims else []
+    looks = [(f"{paths.results}/site/index.html", "what the papers say and what came out, with figures and runs")]
     looks += [(f"{paths.results}/figures/{first}/", f"the figures of {first}: PDF, PNG and the plotted numbers")]
     looks += [(f"{paths.results}/tables/{first}-summary.csv", "scores of its runs, pooled over seeds and splits")]
-    lines = [f"Made in {_duration(seconds)}. Where to look first:", *_columns(looks)]
+    lines = [f"Made in {_duration(seconds)}. Where to look first:", *_indented(looks)]
     lines += [line for study in atlas.studies if study not in atlas.claims for line in _scored(paths, study)]
     if figures.not_made:
         lines.append(f"Not made: {', '.join(figures.not_made)}. {missing_r}")
-    lines += ["What to do next:", *_columns(NEXT[atlas.settings.scale]), "  README.md, 'Changing something'"]
+    lines += ["What to do next:", *_indented(NEXT[atlas.settings.scale]), "  README.md, 'Changing something'"]
     return "\n".join(lines)
 
 
@@ -71,10 +65,13 @@ def _made(target: str, atlas: Atlas, paths: Paths, known: Targets) -> list[str]:
         made = [f"  {paths.results}/figures/{target}/", f"  {paths.results}/tables/{target}-summary.csv"]
         return made if target in atlas.claims else [*made, *_scored(paths, target)]
     if target in (pages := claim_targets(atlas)):
-        return [f"  {paths.results}/{pages[target][1]}.html"]
+        return [f"  {paths.results}/{pages[target][1]}.parquet", "  as pages: snakemake --cores 2 site"]
+    if target in ("site", "galleries"):
+        return [f"  {paths.results}/site/index.html"]
     if target in ("so_far", "keep"):
         folder = KEPT if target == "keep" else so_far(paths)
-        return [line for study in atlas.studies for line in _judged(f"{folder}/{study}")]
+        start = [f"  {folder}/index.html"] if target == "so_far" else []
+        return start + [line for study in atlas.studies for line in _judged(f"{folder}/{study}")]
     if target in (of := steps(atlas.claims)):
         return [line for study in of[target] for line in _checked(f"{so_far(paths)}/{study}", atlas, study, target)]
     if target in known.runs:
@@ -84,30 +81,8 @@ def _made(target: str, atlas: Atlas, paths: Paths, known: Targets) -> list[str]:
 
 
 def _scored(paths: Paths, study: str) -> list[str]:
-    """The scores of a study's runs, and whether to trust them: at most 10 lines below the names of the columns."""
-    table = Path(f"{paths.results}/tables/{study}-summary.csv")
-    if not table.is_file():
-        return []
-    with table.open(encoding="utf-8", newline="") as lines:
-        rows = [row for row in csv.DictReader(lines) if row["metric"] in SCORES]
-    runs: dict[str, dict[str, dict[str, str]]] = {}
-    for row in rows:
-        runs.setdefault(" ".join(filter(None, (row["entry"], row["point"]))), {})[row["metric"]] = row
-    metrics = [metric for metric in SCORES if any(metric in scores for scores in runs.values())]
-    cells = [["run", *(SCORES[metric] for metric in metrics), "trust"]]
-    for run, scores in list(runs.items())[:SHOWN]:
-        shown = [_score(scores[metric]) if metric in scores else "" for metric in metrics]
-        cells.append([run, *shown, next(iter(scores.values()))["trust"]])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
-    more = [f"  {len(runs) - SHOWN} more in {table.as_posix()}"] if len(runs) > SHOWN else []
-    return [f"  {line}".rstrip() for line in text] + more if runs else []
-
-
-def _score(row: dict[str, str]) -> str:
-    """A mean with its standard error, if it has one."""
-    error = f" ± {float(row['standard_error']):.2g}" if row["standard_error"] else ""
-    return f"{float(row['mean']):.4g}{error}"
+    """The scores of a study's runs, and whether to trust them."""
+    return [f"  {line}" for line in score_lines(f"{paths.results}/tables/{study}-summary.csv")]
 
 
 def _judged(page: str) -> list[str]:
@@ -122,9 +97,8 @@ def _checked(page: str, atlas: Atlas, study: str, step: str) -> list[str]:
     return ["", *(f"  {line}".rstrip() for line in table), "", f"  {page}/README.md"]
 
 
-def _columns(rows: Collection[tuple[str, str]]) -> list[str]:
-    width = max(len(Path(left).as_posix()) for left, _ in rows) + 1
-    return [f"  {left:<{width}}  {right}" for left, right in rows]
+def _indented(rows: Collection[tuple[str, str]]) -> list[str]:
+    return [f"  {line}" for line in columns([(f"{left} ", right) for left, right in rows])]
 
 
 def _duration(seconds: float) -> str:

@@ -51,7 +51,7 @@ JUDGING = (
     "bnn_atlas.config.runs.expansion",
     "bnn_atlas.config.language.base",
 )
-"""Code behind what claims and galleries are given as settings, which are compared on their own."""
+"""Code behind what claims and pages are given as settings, which are compared on their own."""
 ENDINGS: dict[Section, str] = {"subset": "parquet", "grid": "npz", "functions": "npz", "surface": "npz"}
 """Section -> ending of the file that is made for it."""
 
@@ -252,7 +252,7 @@ class Figure:
 
 
 class Figures:
-    """All figures of the loaded studies, their targets, and what claims and galleries show of them."""
+    """All figures of the loaded studies, their targets, and what claims and pages show of them."""
 
     def __init__(self, atlas: Atlas, paths: Paths, missing_r: object, taken: Collection[str] = ()) -> None:
         """`missing_r` is true if R cannot draw here; `taken` has the names of all other rules and targets.
@@ -320,7 +320,7 @@ class Figures:
         return {f"{s}/{name}": path for (s, name), path in sorted(pictures.items()) if (s, name) in named}
 
     def captions(self, study: str) -> dict[str, dict[str, str]]:
-        """Figure -> its heading, where the gallery finds its caption and notes, and what the study's file adds."""
+        """Figure -> its heading, where its page finds its caption and notes, and what the study's file adds."""
         return {
             figure.name: {
                 "title": figure.label,
@@ -393,7 +393,7 @@ def code(*roots: str, without: Iterable[str]) -> list[dict[str, str]]:
     modules = [root.partition(":")[0] for root in roots]
     numbers = published.FOLDER.glob("*.csv") if Path(published.__file__) in code_of(*modules, without=without) else ()
     folders = {file.parent for file in code_of(*modules, without=("bnn_atlas",))}
-    files = sorted([*numbers, *(template for folder in folders for template in folder.glob("*.j2"))])
+    files = sorted([*numbers, *(template for folder in folders for template in folder.rglob("*.j2"))])
     return [{CODE: code_digest(*roots, without=without)[:12]}, *map(_version, files)]
 
 

@@ -61,23 +61,32 @@ def page_plan(atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, stud
     """All that `steps.study_page` has to know about a study."""
     config, runs = atlas.studies[study].config, atlas.studies[study].runs
     drawn = [figure for figure in figures.all if figure.study == study]
+    about = {"name": study, "title": config.title, "paper": config.paper, "differences": list(config.differences)}
     return {
-        "study": {
-            "name": study, "title": config.title, "paper": config.paper, "differences": list(config.differences),
-            "findings": findings_of(atlas, study),
+        "name": study,
+        "about": {
+            "study": about | {"findings": findings_of(atlas, study)},
+            "scale": atlas.settings.scale,
+            "rows": run_rows(atlas.studies[study]),
+            "captions": figures.captions(study),
+            "entries": {name: run.entry for name, run in runs.items()},
+            "datasets": {name: entry.title or name.replace("_", " ") for name, entry in atlas.datasets.items()},
+            "steps": _steps(atlas, study),
+            "shown": {each.name: [run.name for run in each.runs.values() if run.study == study] for each in drawn},
+            "diagnostics": f"{paths.results}/figures/{study}/diagnostics",
         },
-        "scale": atlas.settings.scale,
+        "made": {
+            "table": f"{paths.results}/tables/{study}.parquet",
+            "summary": f"{paths.results}/tables/{study}-summary.csv",
+            "runs": f"{paths.results}/tables/{study}-runs.csv",
+            "claims": f"{paths.results}/claims.parquet" if study in atlas.claims else None,
+        },
         "metadata": f"{paths.results}/records",
         "benchmarks": f"{paths.results}/benchmarks",
         "claims": claimed_studies(atlas, [study])[0] if study in atlas.claims else None,
         "runs": {name: _run(run, atlas, inputs) for name, run in runs.items()},
-        "rows": run_rows(atlas.studies[study]),
         "points": inputs.grid_points(study),
         "figures": {figure.name: _figure(figure, atlas) for figure in drawn},
-        "captions": figures.captions(study),
-        "entries": {name: run.entry for name, run in runs.items()},
-        "datasets": {name: entry.title or name.replace("_", " ") for name, entry in atlas.datasets.items()},
-        "steps": _steps(atlas, study),
         "predictions": compared_predictions(atlas, paths, [study]) if study in atlas.claims else {},
         "jobs": {
             "study": study,
@@ -89,12 +98,18 @@ def page_plan(atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, stud
     }  # fmt: skip
 
 
-def _steps(atlas: Atlas, study: str) -> list[tuple[str, str, int]]:
-    """For each step of a study: its name, its time and its number of claims."""
+def _steps(atlas: Atlas, study: str) -> list[tuple[str, str, int, list[str]]]:
+    """For each step of a study: its name, what it takes, its number of claims, and its runs."""
     claims = atlas.claims.get(study)
     if claims is None:
         return []
-    return [(name, step.takes, len(claims_of(claims, name))) for name, step in claims.steps.items()]
+    found = []
+    for name, step in claims.steps.items():
+        chosen = {claim: claims.claims[claim] for claim in claims_of(claims, name)}
+        named = (run for claim in chosen.values() for side in claim.sides.values() for run in side.runs)
+        runs = atlas.studies[study].runs_of(tuple(named))
+        found.append((name, step.takes, len(chosen), list(dict.fromkeys(run.name for run in runs))))
+    return found
 
 
 def settings_of_run(run: Run, atlas: Atlas) -> str:

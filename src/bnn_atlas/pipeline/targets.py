@@ -19,7 +19,7 @@ from bnn_atlas.pipeline.inputs import Inputs
 from bnn_atlas.pipeline.paths import Paths
 
 FOLDERS = (
-    "data", "splits", "warmstarts", "tables", "figures", "claims", "gallery", "so_far", "export", "logs", "benchmarks",
+    "data", "splits", "warmstarts", "tables", "figures", "claims", "site", "so_far", "export", "logs", "benchmarks",
 )  # fmt: skip
 """Folders in a scale's results that are not studies."""
 
@@ -212,8 +212,6 @@ class Targets:
                     return wrong
                 run = Path(file).stem.rpartition("-split")[0]
                 return _unknown(path, "run", run, self._atlas.studies[study].runs)
-            case ("gallery", study):
-                return _unknown(path, "study", study, self._atlas.studies)
             case (study, run, _, *_) if study not in FOLDERS:
                 if wrong := _unknown(path, "study", study, self._atlas.studies):
                     return wrong

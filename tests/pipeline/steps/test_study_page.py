@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from bnn_atlas.claims.console import read_rows
 from bnn_atlas.files import TableError, save_arrays
 from bnn_atlas.metrics.tables.parquet import write_table
 from bnn_atlas.pipeline.paths import in_metadata
 from bnn_atlas.pipeline.steps.study_page import study_page
 from bnn_atlas.records import record_of
+from bnn_atlas.report.console import read_rows
 from tests.claims.making import CLAIM, planned, row
 
 CHANGE = {"metric": "lppd", "relation": "alike", "size": 5.0, "published": None}
@@ -60,15 +60,24 @@ class Results:
     def __init__(self, folder: Path) -> None:
         self.folder, self.kept = folder / "results", folder / "docs" / "small"
         self.plan = {
-            "study": {
-                "name": "small", "title": "A study", "paper": "Nobody, 2000", "differences": [], "findings": [],
+            "name": "small",
+            "about": {
+                "study": {
+                    "name": "small", "title": "A study", "paper": "Nobody, 2000", "differences": [], "findings": [],
+                },
+                "scale": "laptop",
+                "rows": [{"run": run, "entry": run, "dataset": "airfoil", "reductions": ""} for run in ("one", "two")],
+                "captions": {},
+                "entries": {"one": "one", "two": "two"},
+                "datasets": {},
+                "steps": [],
+                "shown": {"curve": ["one"], "cumulative": ["one", "two"]},
+                "diagnostics": str(self.folder / "diagnostics"),
             },
-            "scale": "laptop",
             "metadata": str(self.folder / "records"),
             "benchmarks": str(self.folder / "benchmarks"),
             "claims": STUDY,
             "runs": {run: self._run(run) for run in ("one", "two")},
-            "rows": [{"run": "one"}, {"run": "two"}],
             "points": {run: {"entry": run, "point": {}} for run in ("one", "two")},
             "figures": {
                 "curve": {
@@ -84,10 +93,6 @@ class Results:
                     },
                 },
             },
-            "captions": {},
-            "entries": {"one": "one", "two": "two"},
-            "datasets": {},
-            "steps": [],
             "predictions": {f"small/{run}/split0": str(self.predictions(run)) for run in ("one", "two")},
             "jobs": {
                 "study": "small", "sizes": {"one": [1, 1], "two": [1, 1]}, "figures": ["curve"], "sections": [],
@@ -155,7 +160,9 @@ def test_without_results_there_is_a_page_with_commands(results: Results) -> None
     assert {one["verdict"] for one in claims.values()} == {"to run"}
     assert claims["compared"]["needed"] == "snakemake --cores 2 one two --config scale=laptop"
     assert claims["number"]["needed"] == "snakemake --cores 2 curve --config scale=laptop"
-    assert "3 to run." in (results.kept / "README.md").read_text()
+    assert (
+        "**2 published numbers: 2 to run; 1 statement in words: 1 to run.**" in (results.kept / "README.md").read_text()
+    )
 
 
 def test_a_campaign_in_three_sittings(results: Results) -> None:
@@ -175,8 +182,8 @@ def test_a_campaign_in_three_sittings(results: Results) -> None:
     assert claims["compared"]["difference"] == "0.25"
 
     page, jobs = (results.kept / "README.md").read_text(), pd.read_csv(results.kept / "kept/jobs.csv")
-    assert "![curve](curve.png)" in page
-    assert "2 agrees, 1 holds." in page
+    assert "![curve](curve.png)" in (results.kept / "figures.md").read_text()
+    assert "**2 published numbers: 2 agree; 1 statement in words: 1 holds.**" in page
     assert jobs["seconds"].tolist() == [50.0, 75.0]
     assert not [path for path in results.kept.parent.iterdir() if path.name.startswith(".")], "nothing is left behind"
 
@@ -197,7 +204,7 @@ def test_a_figure_of_metric_tables_is_drawn_once_all_its_runs_are_kept(results: 
     numbers = pd.read_csv(results.kept / "cumulative.csv", comment="#")
     by_chains = numbers[numbers["kind"] == "run"].groupby("label")["mean"]
     assert {label: values.tolist() for label, values in by_chains} == curves
-    assert "![cumulative](cumulative.png)" in (results.kept / "README.md").read_text()
+    assert "![cumulative](cumulative.png)" in (results.kept / "figures.md").read_text()
     picture = (results.kept / "cumulative.png").read_bytes()
     (results.kept / "cumulative.png").write_bytes(b"a picture that earlier code drew")
     results.page()
@@ -310,7 +317,7 @@ def test_results_of_earlier_code_count_and_are_named(results: Results, caplog: p
 def test_results_of_another_scale_are_not_replaced(results: Results, tmp_path: Path) -> None:
     results.make("one", 0.5)
     results.page()
-    results.plan["scale"] = "paper"
+    results.plan["about"]["scale"] = "paper"  # type: ignore[index]
     with pytest.raises(TableError, match="keeps results of scale laptop, but these are of scale paper"):
         results.page()
     assert results.page(tmp_path / "elsewhere").keys() == CLAIMS.keys()

@@ -17,7 +17,6 @@ from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import Judgement, judge
 from bnn_atlas.figures.drawing import draw
 from bnn_atlas.files import TableError, replaced
-from bnn_atlas.gallery.study import ladder, write_gallery
 from bnn_atlas.kept.jobs import StudyJobs, jobs, machine_of
 from bnn_atlas.kept.pieces import RUN_COLUMNS, Piece, Place, compact, kept_scale, read_piece, union, write_piece
 from bnn_atlas.metrics.judgement.pooled import GridPoint, write_runs, write_summary
@@ -25,6 +24,9 @@ from bnn_atlas.metrics.tables.parquet import concat_tables, read_table, write_ro
 from bnn_atlas.pipeline.made import Metadata
 from bnn_atlas.records import read as read_record
 from bnn_atlas.records import record_of
+from bnn_atlas.report.page import write_page
+from bnn_atlas.report.site import write_site, write_start
+from bnn_atlas.report.view import study_view
 
 log = logging.getLogger(__name__)
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "blackjax", "numpy", "scipy")
@@ -43,7 +45,9 @@ class Found(NamedTuple):
     """`run/split<n>` -> predictions for the test rows."""
 
 
-def study_page(destination: str | Path, *, plan: Mapping[str, Any], command: str, kept: str | Path | None) -> None:
+def study_page(
+    destination: str | Path, *, plan: Mapping[str, Any], command: str, kept: str | Path | None, site: bool = False
+) -> None:
     """Judge the claims of a study and write its page into a folder, together with what a later page can build on.
 
     Nothing is run. Existing results that were made with other settings than today's are left out, with a line on the
@@ -54,17 +58,19 @@ def study_page(destination: str | Path, *, plan: Mapping[str, Any], command: str
         plan: the result of `pipeline.study_page.page_plan`.
         command: the command that makes the results, for the page.
         kept: folder of an earlier page; its results count if there are no newer ones. None for no such page.
+        site: whether the study's part of the site is written as well.
 
     Raises:
         TableError: the earlier page is damaged, or has another scale and would be replaced.
     """
-    if kept and Path(kept) == Path(destination) and kept_scale(kept) not in (None, plan["scale"]):
+    scale = plan["about"]["scale"]
+    if kept and Path(kept) == Path(destination) and kept_scale(kept) not in (None, scale):
         raise TableError(
-            f"{destination} keeps results of scale {kept_scale(kept)}, but these are of scale {plan['scale']}: move it "
+            f"{destination} keeps results of scale {kept_scale(kept)}, but these are of scale {scale}: move it "
             f"away, or run with `--config scale={kept_scale(kept)}`"
         )
     found = fresh(plan)
-    earlier = current(read_piece(kept, plan["scale"]), plan) if kept else Piece.empty(plan["scale"])
+    earlier = current(read_piece(kept, scale), plan) if kept else Piece.empty(scale)
     claimed = ClaimedStudy.model_validate(plan["claims"]) if plan["claims"] else None
     piece = union(found.piece, earlier)
     piece = piece._replace(table=compact(piece.table, _chains(claimed)), jobs=_of_study(piece, plan))
@@ -83,28 +89,52 @@ def study_page(destination: str | Path, *, plan: Mapping[str, Any], command: str
             write_claims(work / "claims.parquet", judgements, {claimed.name: table})
             files |= _of_claims(plan, work)
         _write_tables(piece, plan, work)
-        write_gallery(
-            folder,
-            study=plan["study"],
-            scale=plan["scale"],
+        view = study_view(
+            **plan["about"],
             command=command,
-            figures=[file for figure in plan["figures"] for file in files.get(figure, ())],
-            captions=plan["captions"],
+            files=[file for figure in plan["figures"] for file in files.get(figure, ())],
+            table=piece.table,
             summary=work / "summary.csv",
             runs=work / "runs.csv",
             claims=work / "claims.parquet" if claimed else None,
             jobs=piece.jobs,
-            entries=plan["entries"],
-            datasets=plan["datasets"],
-            steps=ladder(plan["study"]["name"], plan["steps"]),
         )
+        write_page(folder, view)
+        if site:
+            write_site(folder, view)
         write_piece(folder, piece)
 
 
-def study_pages(*, pages: Mapping[str, tuple[Mapping[str, Any], str, str | Path | None]]) -> None:
-    """Write the page of each study: folder -> the arguments `plan`, `command` and `kept` of `study_page`."""
+def whole_site(site: str | Path, *, pages: Mapping[str, tuple[Mapping[str, Any], str, None]]) -> None:
+    """Write the site of studies of which everything is made; `pages` as in `study_pages`."""
+    for folder, (plan, command, _) in pages.items():
+        made = plan["made"]
+        view = study_view(
+            **plan["about"],
+            command=command,
+            files=[file for figure in plan["figures"].values() for file in figure["files"] if Path(file).is_file()],
+            table=read_table(made["table"]),
+            summary=made["summary"],
+            runs=made["runs"],
+            claims=made["claims"],
+            jobs=jobs(plan["benchmarks"], StudyJobs(**plan["jobs"])),
+        )
+        write_page(Path(folder), view, shrunk=False)
+        write_site(Path(folder), view)
+    write_start(Path(site))
+
+
+def study_pages(
+    *, pages: Mapping[str, tuple[Mapping[str, Any], str, str | Path | None]], site: str | Path | None = None
+) -> None:
+    """Write the page of each study: folder -> the arguments `plan`, `command` and `kept` of `study_page`.
+
+    With `site`, the folder of all pages, they are also written as a site, which starts at its index.html.
+    """
     for folder, (plan, command, kept) in pages.items():
-        study_page(folder, plan=plan, command=command, kept=kept)
+        study_page(folder, plan=plan, command=command, kept=kept, site=site is not None)
+    if site is not None:
+        write_start(Path(site))
 
 
 def fresh(plan: Mapping[str, Any]) -> Found:
@@ -123,16 +153,16 @@ def fresh(plan: Mapping[str, Any]) -> Found:
             rows.append((run, split, *about, *_draws(files["traces"])))
             tables += files["tables"]
     if old:
-        log.warning("%s: results of other settings than today's are left out: %s", plan["study"]["name"], _named(old))
+        log.warning("%s: results of other settings than today's are left out: %s", plan["name"], _named(old))
     places = {(row[0], row[1]) for row in rows}
     frame = pd.DataFrame(rows, columns=list(RUN_COLUMNS))
     figures = {name: paths for name, of in plan["figures"].items() if (paths := _fresh_files(of, metadata))}
     predictions = {
         f"{run}/split{split}": path
         for run, split in sorted(places)
-        if (path := plan["predictions"].get(f"{plan['study']['name']}/{run}/split{split}"))
+        if (path := plan["predictions"].get(f"{plan['name']}/{run}/split{split}"))
     }
-    piece = Piece.empty(plan["scale"])._replace(
+    piece = Piece.empty(plan["about"]["scale"])._replace(
         runs=frame,
         table=_read(tables) if tables else Piece.empty("").table,
         jobs=jobs(plan["benchmarks"], StudyJobs(**plan["jobs"])),
@@ -157,7 +187,7 @@ def current(kept: Piece, plan: Mapping[str, Any]) -> Piece:
     if changed:
         log.warning(
             "%s: kept results with settings that have changed are left out: %s",
-            plan["study"]["name"],
+            plan["name"],
             _named(changed),
         )
     gone = {run for run, _ in kept.places} - {run for run, _ in places}
@@ -269,12 +299,12 @@ def _write_tables(piece: Piece, plan: Mapping[str, Any], work: Path) -> None:
     write_rows(work / "table.parquet", piece.table)
     points = {name: GridPoint(**point) for name, point in plan["points"].items()}
     write_summary(work / "table.parquet", points, work / "summary.parquet", work / "summary.csv")
-    write_runs(plan["rows"], work / "runs.csv")
+    write_runs(plan["about"]["rows"], work / "runs.csv")
 
 
 def _tell(piece: Piece, found: Found, plan: Mapping[str, Any]) -> None:
     """Log how many runs there are, and which of them were made by other code than today's."""
-    name, all_ = plan["study"]["name"], sum(len(of["splits"]) for of in plan["runs"].values())
+    name, all_ = plan["name"], sum(len(of["splits"]) for of in plan["runs"].values())
     here, kept = len(piece.runs), len(piece.runs) - len(found.piece.runs)
     log.info("%s: %d of %d runs and splits, %d of them kept", name, here, all_, kept)
     rows = piece.runs.to_dict("records")

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bnn_atlas.claims.report import report
+from bnn_atlas.claims.plan import ClaimedStudy
+from bnn_atlas.claims.table import write_claims
+from bnn_atlas.claims.verdict import judge_all
 from bnn_atlas.metrics.judgement.pooled import GridPoint, write_runs, write_summary
-from bnn_atlas.metrics.tables.parquet import concat_tables
+from bnn_atlas.metrics.tables.parquet import concat_tables, read_table
 
 
 def table(tables: Sequence[str | Path], destination: str | Path) -> None:
@@ -28,18 +30,19 @@ def claims(
     tables: Sequence[str | Path],
     pictures: Sequence[str | Path],
     table: str | Path,
-    page: str | Path,
     *,
     studies: Sequence[Mapping[str, Any]],
     figures: Sequence[str],
-    scale: str,
     densities: Sequence[str | Path] = (),
     compared: Sequence[str] = (),
 ) -> None:
-    """Judge the claims of all studies from their metric tables.
+    """Judge the claims of all studies from their metric tables, and write the verdicts as a table.
 
-    `pictures` are the PNGs of the `figures` (`study/figure`), and `densities` the predictions of the runs in `compared`
-    (`study/run/split<n>`).
+    `studies` are `claims.plan.ClaimedStudy` as plain data, `pictures` the PNGs of the `figures` (`study/figure`), and
+    `densities` the predictions of the runs in `compared` (`study/run/split<n>`).
     """
     shown, predictions = (dict(zip(*pair, strict=True)) for pair in ((figures, pictures), (compared, densities)))
-    report(studies, tables, shown, scale=scale, table=table, page=page, predictions=predictions)
+    claimed = [ClaimedStudy.model_validate(study) for study in studies]
+    of = dict(zip((study.name for study in claimed), tables, strict=True))
+    judgements = judge_all(claimed, of, shown, predictions)
+    write_claims(table, judgements, {name: read_table(file) for name, file in of.items() if Path(file).is_file()})

@@ -1,6 +1,6 @@
 """Pictures of the documentation, from the demo: the README's, with a record of what it was drawn from, and small ones.
 
-`make picture` draws them again, and `python -m bnn_atlas.gallery.front` copies them to docs/images.
+`make picture` draws them again, and `python -m bnn_atlas.report.front` copies them to docs/images.
 """
 
 import itertools

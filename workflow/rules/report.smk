@@ -1,4 +1,5 @@
 # What a study shows to readers who do not run it, as under docs/results/; made only when asked for.
+from bnn_atlas.pipeline.claims import findings_of
 from bnn_atlas.pipeline.figures import JUDGING, code
 from bnn_atlas.pipeline.targets import step_inputs
 from bnn_atlas.pipeline.study_page import KEPT, pages, so_far
@@ -6,48 +7,55 @@ from bnn_atlas.pipeline.study_page import KEPT, pages, so_far
 SO_FAR = so_far(PATHS)
 
 
-rule galleries:
-    """Make a folder per study with claims, small pictures, scores and times, once everything is run."""
+rule site:
+    """Make the site of all studies, once everything is run: pages of their claims, figures and runs, also as Markdown."""
     input:
-        expand(f"{RESULTS}/gallery/{{study}}", study=ATLAS.studies),
-    message:
-        "The galleries are made"
-
-
-rule gallery:
-    """Make the folder of one study."""
-    input:
-        f"{RESULTS}/tables/{{study}}.parquet",
-        lambda w: FIGURES.files(w.study),
-        lambda w: FIGURES.caption_files(w.study),
-        lambda w: f"{RESULTS}/claims.parquet" if w.study in ATLAS.claims else [],
+        [f"{RESULTS}/tables/{study}.parquet" for study in ATLAS.studies],
+        [path for study in ATLAS.studies for path in PATHS.overviews(study)],
+        [FIGURES.files(study) for study in ATLAS.studies],
+        list(dict.fromkeys(file for study in ATLAS.studies for file in FIGURES.caption_files(study))),
+        rules.claims.output if ATLAS.claims else [],
     output:
-        directory(f"{RESULTS}/gallery/{{study}}"),
+        site=directory(f"{RESULTS}/site"),
     log:
-        PATHS.log("gallery/{study}"),
+        PATHS.log("site"),
+    benchmark:
+        PATHS.benchmark("site")
     conda:
         "../../envs/python.yaml"
     threads: 1
     params:
-        lambda w: {"study": ATLAS.studies[w.study].config.model_dump(include={"title", "paper", "differences"})},
-        *code("bnn_atlas.gallery.study", "bnn_atlas.kept.pieces", "bnn_atlas.config.claims.claim", without=JUDGING),
-        **told(pages=lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, f"{RESULTS}/gallery", [w.study], kept=False)),
+        *[
+            {f"{name}: about": study.config.model_dump(include={"title", "paper", "differences"})}
+            for name, study in ATLAS.studies.items()
+        ],
+        *[{f"{study}: findings": findings_of(ATLAS, study)} for study in ATLAS.studies],
+        *code("bnn_atlas.report.page", "bnn_atlas.report.site", "bnn_atlas.kept.pieces", without=JUDGING),
+        **told(pages=lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, f"{RESULTS}/site", ATLAS.studies, kept=False)),
     message:
-        "Making the gallery of {wildcards.study}"
+        "Making the site"
     script:
         "../scripts/step.py"
 
 
+rule galleries:
+    """Make a folder per study with claims, small pictures, scores and times: they are in the site's."""
+    input:
+        rules.site.output,
+    message:
+        "The folders of the studies are made"
+
+
 # These rules have no outputs that Snakemake knows, so they run whenever they are asked for.
 rule so_far:
-    """Make the same folder from what has been run so far and what docs/results keeps from earlier; runs nothing."""
+    """Make the site of what has been run so far and what docs/results keeps from earlier; runs nothing."""
     log:
         PATHS.log("so_far"),
     conda:
         "../../envs/python.yaml"
     threads: 1
     params:
-        **told(pages=lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, ATLAS.studies)),
+        **told(pages=lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, ATLAS.studies), site=lambda w: SO_FAR),
     message:
         "Judging what has been run so far"
     script:
@@ -88,6 +96,7 @@ for name, of_studies in STEPS.items():
         threads: 1
         params:
             **told(pages=lambda w, of_studies=of_studies: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, of_studies)),
+            **told(site=lambda w: SO_FAR),
             step="study_page.study_pages",
         message:
             f"Judging the claims of {name}"

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.gallery.score_tables import LONGEST, score_sections
+from bnn_atlas.report.scores import LONGEST, score_sections
 
 TITLES = {"hours": "bike sharing", "days": "bike sharing", "digits": "digits", "letters": "not digits"}
 
@@ -58,7 +58,7 @@ def test_runs_of_one_setting_with_the_same_values_share_a_row() -> None:
         scored("c", {"lppd": -1.0}, chains=20),
         scored("d", {"lppd": -1.0000001}),
     )
-    assert [row[0] for row in found["tables"][0]["rows"]] == ["a<br>b (seed=2)", "c", "d"]
+    assert [row[0] for row in found["tables"][0]["rows"]] == ["a, b (seed=2)", "c", "d"]
 
 
 def test_long_grids_are_folded() -> None:
@@ -74,7 +74,7 @@ def test_a_run_that_is_also_in_a_long_grid_stays_in_sight() -> None:
     long = [scored("grid", {"rmse": float(n)}, point=f"prior.scale={n}") for n in range(LONGEST + 2)]
     (found,) = sections(*long, scored("alone", {"rmse": 3.0}))
     (table,) = found["tables"]
-    assert [row[0] for row in table["rows"]] == ["grid (prior.scale=3)<br>alone"]
+    assert [row[0] for row in table["rows"]] == ["grid (prior.scale=3), alone"]
     assert len(table["folded"][0]["rows"]) == LONGEST + 1
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image
 
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.gallery import front
+from bnn_atlas.report import front
 from tests.config.folders import REPOSITORY
 from tests.copies import copy_config
 

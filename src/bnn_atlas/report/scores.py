@@ -7,13 +7,26 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bnn_atlas.claims.html import number
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
-from bnn_atlas.gallery.escape import cell
-from bnn_atlas.gallery.numbers import MARK, METRICS, with_sd
-from bnn_atlas.gallery.verdicts import trust_word
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED, reference_word
+from bnn_atlas.report.text import number, with_error
 
+METRICS = {
+    "accuracy": "accuracy",
+    "rmse": "RMSE",
+    "lppd": "LPPD",
+    "nll": "NLL",
+    "function_sd": "sd of the function",
+    "ece": "ECE",
+    "auroc_entropy": "AUROC by entropy",
+    "agreement": "agreement",
+    "total_variation": "total variation",
+    "rhat_function_max": "R-hat",
+    "divergences": "divergences",
+}
+"""Metrics that tables show -> heading."""
+MARK = " *"
+"""Suffix for results of runs with a mark (`config.checks.runs.marks`)."""
 DIGITS = {"rhat_function_max": 2, "divergences": 0}
 """Decimals of metrics that do not have four."""
 LONGEST = 12
@@ -57,7 +70,7 @@ def score_sections(summary: pd.DataFrame, datasets: Mapping[str, str]) -> list[d
     sections = []
     for name, title in zip(names, titles, strict=True):
         of_set = {setting: values for setting, values in rows.items() if setting.dataset.partition("/")[0] == name}
-        heading = cell(title) + (f" (`{name}`)" if titles.count(title) > 1 else "")
+        heading = title + (f" (`{name}`)" if titles.count(title) > 1 else "")
         sections.append({"title": heading, "tables": _tables(of_set, datasets)})
     return sections
 
@@ -75,7 +88,7 @@ def _rows(summary: pd.DataFrame) -> dict[Setting, Values]:
             mark=MARK if marks_of(row["note"]) else "",
             trust="",
         )
-        setting = setting._replace(trust=trusts.setdefault(setting, trust_word(row["trust"])))
+        setting = setting._replace(trust=trusts.setdefault(setting, row["trust"].partition(":")[0]))
         column = row["metric"] + (f" ({row['at']})" if row["at"] else "")
         rounding = row.get("rounding_sd", np.nan)
         rows.setdefault(setting, {})[column] = row["mean"], row["sd"], rounding, bool(reference_word(row["note"]))
@@ -125,20 +138,20 @@ def _table(heading: str, rows: Mapping[Setting, Values], datasets: Mapping[str, 
         setting = min(settings, key=lambda one: sizes_of[one.entry])
         sizes = [setting.chains, setting.draws]
         numbers = [_number(column, values.get(column)) for column in columns]
-        which = [] if not heading else [cell(_other_rows(setting.dataset, datasets))]
-        words = [cell(setting.model), cell(setting.method)]
+        which = [] if not heading else [_other_rows(setting.dataset, datasets)]
+        words = [setting.model, setting.method]
         family = families.setdefault(setting.entry, [])
-        trust = [cell(setting.trust)] if with_trust else []
-        names = "<br>".join(dict.fromkeys(map(_name, settings)))
+        trust = [setting.trust] if with_trust else []
+        names = ", ".join(dict.fromkeys(map(_name, settings)))
         family.append([names + setting.mark, *which, *words, *sizes, *numbers, *trust])
     if heading:
         header.insert(1, "rows")
     return {
         "heading": heading,
-        "header": list(map(cell, header)),
+        "header": header,
         "rows": [row for family in families.values() if len(family) <= LONGEST for row in family],
         "folded": [
-            {"summary": f"{cell(entry)}: {len(family)} settings", "rows": family}
+            {"summary": f"{entry}: {len(family)} settings", "rows": family}
             for entry, family in families.items()
             if len(family) > LONGEST
         ],
@@ -157,7 +170,7 @@ def _merged(rows: Mapping[Setting, Values]) -> list[tuple[list[Setting], Values]
 def _name(setting: Setting) -> str:
     """Name of a run's entry, with the part of its grid point that no other column shows."""
     fields = [part for part in setting.point.split("; ") if part and part.partition("=")[0] not in SHOWN_ELSEWHERE]
-    return cell(f"{setting.entry} ({'; '.join(fields)})" if fields else setting.entry)
+    return f"{setting.entry} ({'; '.join(fields)})" if fields else setting.entry
 
 
 def _columns(rows: Sequence[Values]) -> list[str]:
@@ -190,7 +203,7 @@ def _number(column: str, value: tuple[float, float, float, bool] | None) -> str:
     mean, sd, rounding, unconverged = value
     digits = DIGITS.get(column, 4)
     by_rounding = "" if pd.isna(rounding) else f" (rounding {number(rounding, digits)})"
-    return with_sd(mean, sd, digits) + by_rounding + (f" ({UNCONVERGED})" if unconverged else "")
+    return with_error(mean, sd, digits) + by_rounding + (f" ({UNCONVERGED})" if unconverged else "")
 
 
 def _other_rows(dataset: str, datasets: Mapping[str, str]) -> str:

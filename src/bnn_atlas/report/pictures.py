@@ -1,0 +1,187 @@
+"""The figures of a study as readers see them: heading, picture, what one sees, how to read it, and their numbers."""
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from bnn_atlas.figures.metadata import CHUNK, read_provenance
+from bnn_atlas.files import atomic
+from bnn_atlas.provenance import Provenance
+from bnn_atlas.report.scores import METRICS
+from bnn_atlas.report.text import with_error
+
+COLOURS = 256
+MARKUP = (
+    (r"\\\s", ""),  # an escaped space only separates markup from text
+    (r":sub:`([^`]*)`", r"<sub>\1</sub>"),
+    (r":sup:`([^`]*)`", r"<sup>\1</sup>"),
+    (r"``([^`]*)``", r"`\1`"),
+)
+"""Patterns of reStructuredText in captions, and their replacement in Markdown."""
+WIDTH = 1300
+"""Largest width of a picture, in pixels."""
+LARGEST = 500_000
+"""Largest size of a CSV file in bytes; a larger one is left out, and the page says how many rows it has."""
+COLUMNS = {"metric", "method", "dataset", "mean", "sd", "mean_rank", "best"}
+"""Columns of a CSV file that is shown as a table of methods by data sets."""
+Panel = tuple[float, float, float, float]
+"""Left, top, right and bottom of a part of a picture, as shares of its width and height."""
+
+
+class Numbers(NamedTuple):
+    """A CSV file of which a page has a copy, unless it is too large."""
+
+    file: Path
+    rows: int
+
+    @property
+    def small(self) -> bool:
+        """Whether the page has a copy."""
+        return self.file.stat().st_size <= LARGEST
+
+    @property
+    def megabytes(self) -> float:
+        """Size of the file."""
+        return round(self.file.stat().st_size / 1e6, 1)
+
+
+class Table(NamedTuple):
+    """Scores of methods by data set."""
+
+    metric: str
+    header: list[str]
+    rows: list[list[str]]
+    """The best mean of a data set ends with a star."""
+
+
+class Figure(NamedTuple):
+    """One figure."""
+
+    name: str
+    title: str
+    seen: str
+    """The first paragraph of its caption, in Markdown."""
+    text: str
+    """What the study's file adds."""
+    reading: str
+    """The rest of the caption and the notes, in Markdown."""
+    picture: Path | None
+    latex: Path | None
+    numbers: Numbers | None
+    tables: list[Table]
+    provenance: Provenance | None
+    """None for a picture that does not say where it comes from."""
+
+
+def figures(
+    files: Sequence[str | Path], captions: Mapping[str, Mapping[str, str]], datasets: Mapping[str, str]
+) -> list[Figure]:
+    """Each figure that has files, in their order; `captions` and `datasets` are those of `view.study_view`."""
+    by_name = {(Path(file).stem, Path(file).suffix): Path(file) for file in files}
+    found = []
+    for name in dict.fromkeys(stem for stem, _ in by_name):
+        given = captions.get(name, {})
+        caption, notes = (
+            markdown(path) if part in given and (path := Path(given[part])).is_file() else ""
+            for part in ("caption", "notes")
+        )
+        seen, _, definitions = caption.partition("\n\n")
+        picture, data, latex = (by_name.get((name, ending)) for ending in (".png", ".csv", ".tex"))
+        found.append(
+            Figure(
+                name=name,
+                title=given.get("title") or name.replace("_", " "),
+                seen=seen,
+                text=given.get("text", ""),
+                reading="\n\n".join(filter(None, (definitions, notes))),
+                picture=picture,
+                latex=latex,
+                numbers=numbers(data) if data else None,
+                tables=method_tables(data, datasets) if latex and data else [],
+                provenance=_provenance(picture),
+            )
+        )
+    return found
+
+
+def numbers(file: Path) -> Numbers:
+    """A CSV file with its number of rows."""
+    with file.open("rb") as lines:
+        return Numbers(file, sum(1 for _ in lines) - 1)
+
+
+def markdown(path: str | Path) -> str:
+    """The paragraphs of a caption or of notes as Markdown, without the paragraphs that Snakemake fills in."""
+    paragraphs = Path(path).read_text(encoding="utf-8").strip().split("\n\n")
+    return "\n\n".join(_paragraph(text) for text in paragraphs if not re.search(r"\{\{|\{%", text))
+
+
+def shrink(source: str | Path, destination: Path, width: int = WIDTH, panel: Panel | None = None) -> None:
+    """Write a PNG, or a panel of it, at most `width` pixels wide with a palette of 256 colours: small, but legible.
+
+    A whole picture that is already like that is copied. Text chunks, such as the provenance, are kept.
+    """
+    with Image.open(source) as picture:
+        if panel is None and picture.mode == "P" and picture.width <= width:
+            shutil.copyfile(source, destination)
+            return
+        small, text = picture.convert("RGB"), picture.info.get(CHUNK)
+    if panel is not None:
+        left, top, right, bottom = panel
+        small = small.crop((*_pixels(left, top, small.size), *_pixels(right, bottom, small.size)))
+    if small.width > width:
+        small = small.resize((width, round(small.height * width / small.width)), Image.Resampling.LANCZOS)
+    made = PngInfo()
+    if text:
+        made.add_text(CHUNK, text)
+    with atomic(destination, flush=False) as temporary:
+        small.quantize(COLOURS, dither=Image.Dither.NONE).save(temporary, format="PNG", optimize=True, pnginfo=made)
+
+
+def method_tables(path: str | Path, titles: Mapping[str, str]) -> list[Table]:
+    """One table per metric in a CSV file, with a row per method that ends with its mean rank.
+
+    `titles` are those of the data sets. Empty if the file has other columns.
+    """
+    table = pd.read_csv(path)
+    if not set(table.columns) >= COLUMNS:
+        return []
+    datasets = list(dict.fromkeys(table["dataset"]))
+    header = ["method", *(titles.get(name, name) for name in datasets), "mean rank"]
+    return [
+        Table(METRICS.get(str(metric), f"`{metric}`"), header, _rows(part, datasets))
+        for metric, part in table.groupby("metric", sort=False)
+    ]
+
+
+def _rows(part: pd.DataFrame, datasets: list[str]) -> list[list[str]]:
+    rows = []
+    for method, of_method in part.groupby("method", sort=False):
+        given = zip(*(of_method[column] for column in ("dataset", "mean", "sd", "best")), strict=True)
+        values = {name: with_error(mean, sd, 3) + (" *" if best else "") for name, mean, sd, best in given}
+        rank = with_error(of_method["mean_rank"].iloc[0], None, 2)
+        rows.append([str(method), *(values.get(name, "") for name in datasets), rank])
+    return rows
+
+
+def _paragraph(text: str) -> str:
+    for pattern, replacement in MARKUP:
+        text = re.sub(pattern, replacement, text)
+    return re.sub(r"\s+", " ", text.strip())
+
+
+def _pixels(x: float, y: float, size: tuple[int, int]) -> tuple[int, int]:
+    return round(x * size[0]), round(y * size[1])
+
+
+def _provenance(picture: Path | None) -> Provenance | None:
+    try:
+        return read_provenance(picture) if picture else None
+    except ValueError:
+        return None

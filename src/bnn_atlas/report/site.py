@@ -1,0 +1,47 @@
+"""The site of all studies: a start page and, for each study, pages of its claims, figures and runs."""
+
+import json
+from pathlib import Path
+
+from bnn_atlas.claims.plan import IDENTITIES
+from bnn_atlas.report.pictures import shrink
+from bnn_atlas.report.text import KINDS, counted, write
+from bnn_atlas.report.view import StudyView
+
+ENTRY = "start.json"
+"""File in the folder of a study with what the start page says about it."""
+
+
+def write_site(folder: Path, view: StudyView) -> None:
+    """Write the HTML pages of a study into the folder of its page (`page.write_page`), whose pictures they show."""
+    known = {"view": view, "identities": IDENTITIES, "kinds": KINDS, "counted": counted, "root": "../"}
+    write(folder / "index.html", "study.html.j2", **known)
+    write(folder / "claims.html", "claims.html.j2", **known)
+    for figure in view.figures:
+        write(folder / f"figure-{figure.name}.html", "figure.html.j2", figure=figure, **known)
+    for run in view.runs:
+        for split, picture in run.diagnostics.items():
+            shrink(picture, folder / f"diagnostics-{run.name}-split{split}.png")
+        write(folder / f"run-{run.name}.html", "run.html.j2", run=run, **known)
+    cards = [card for card in view.cards if card.claim.kind != "run"]
+    entry = {
+        "name": view.name,
+        "title": view.title,
+        "paper": view.paper,
+        "scale": view.scale,
+        "counts": [{"title": one.title, "total": one.total, "verdicts": one.verdicts} for one in view.counts],
+        "agrees": [card.statement for card in cards if card.claim.kind in ("good", "partly")],
+        "differs": [card.statement for card in cards if card.claim.kind in ("bad", "note")],
+        "undecided": [card.statement for card in cards if card.claim.kind == "open"],
+        "figures": len(view.figures),
+        "runs": len(view.runs),
+    }
+    (folder / ENTRY).write_text(json.dumps(entry, indent=1) + "\n", encoding="utf-8")
+
+
+def write_start(folder: Path) -> None:
+    """Write the start page for the studies whose pages are in a folder, and the style sheet of all pages."""
+    files = sorted(folder.glob(f"*/{ENTRY}"))
+    entries = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    write(folder / "index.html", "start.html.j2", studies=entries, kinds=KINDS, counted=counted, root="")
+    write(folder / "style.css", "style.css.j2")

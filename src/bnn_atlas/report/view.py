@@ -1,0 +1,517 @@
+"""One view of a judged study, from which the console, its page and its site are written."""
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from bnn_atlas.claims.plan import IDENTITIES
+from bnn_atlas.claims.rules import Verdict
+from bnn_atlas.claims.texts import Numbers as Measured
+from bnn_atlas.claims.verdict import leading
+from bnn_atlas.files import read_parquet
+from bnn_atlas.kept.jobs import Made, RuleTime, made_on, rule_times
+from bnn_atlas.metrics.judgement.checks import Status
+from bnn_atlas.metrics.judgement.trust import BY_WEIGHT, NO_CHAIN, trusts
+from bnn_atlas.report.pictures import Figure, Numbers, Panel, figures, numbers
+from bnn_atlas.report.scores import marks_of, score_sections
+from bnn_atlas.report.text import KINDS, OWN, asked, brief, counted, duration, in_order, signed, with_error
+
+REACH = 3.0
+"""Largest distance from the published number that the forest shows, in sizes that matter."""
+MOST_NAMED = 6
+TEXTS = (
+    "statement", "read_in", "place", "identity", "verdict", "here", "basis", "reason", "needed", "cause", "certainty",
+    "decided_by", "result", "erratum", "trust", "figure", "finding",
+)  # fmt: skip
+"""Columns of the table of claims that are texts of a `Claim`."""
+WORDS = ("point", "at", "note", "trust")
+"""Columns of the summary that hold text and may be empty."""
+
+
+class Claim(NamedTuple):
+    """A claim as readers see it; texts are empty where there is nothing to say."""
+
+    name: str
+    statement: str
+    citation: str
+    read_in: str
+    place: str
+    identity: str
+    verdict: str
+    paper: str
+    here: str
+    at_infinity: str
+    size: str
+    basis: str
+    distance: str
+    reason: str
+    needed: str
+    cause: str
+    certainty: str
+    decided_by: str
+    result: str
+    erratum: str
+    trust: str
+    figure: str
+    finding: str
+    reduced: tuple[int, ...]
+    """Which of the study's `reductions`."""
+    rows: tuple[str, ...]
+    """The rows of the metric tables that answered."""
+    published: bool
+    """Whether it is about a published number."""
+    off: float | None
+    """Difference from the published number, in sizes that matter."""
+    error: float
+    """Two standard errors of it, in the same unit."""
+    cost: str
+    """Time of the jobs of its runs here; empty if it is not known."""
+    command: str
+    """What makes its runs, or its figure."""
+
+    @property
+    def kind(self) -> str:
+        """What its verdict means to a reader."""
+        return KINDS[Verdict(self.verdict)]
+
+    @property
+    def where(self) -> str:
+        """Where it was read."""
+        return "this project's own question" if self.read_in == OWN else self.place or self.read_in.replace("_", " ")
+
+
+class Count(NamedTuple):
+    """Claims of one kind: how many have each verdict, for each identity."""
+
+    title: str
+    of: dict[str, dict[str, int]]
+    """Identity -> verdict -> number."""
+    read: dict[str, int]
+    """Where they were read -> number."""
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """Verdict -> number."""
+        return in_order(verdict for of in self.of.values() for verdict, number in of.items() for _ in range(number))
+
+    @property
+    def total(self) -> int:
+        """Number of claims."""
+        return sum(self.verdicts.values())
+
+
+class Card(NamedTuple):
+    """A finding, with the numbers of the claim that decides it."""
+
+    statement: str
+    claim: Claim
+    others: str
+    """How many of the claims behind it hold."""
+    caveat: str
+    figure: str
+    panel: Panel | None
+    picture: str
+    """File name of its picture; empty without a figure."""
+    cost: str
+
+
+class Mark(NamedTuple):
+    """One published number in the forest, in pixels from the left; `beyond` if it is off the scale."""
+
+    claim: Claim
+    x: float
+    low: float
+    high: float
+    beyond: bool
+
+
+class Run(NamedTuple):
+    """A run of the study."""
+
+    name: str
+    entry: str
+    settings: dict[str, Any]
+    reductions: str
+    trust: dict[int, str]
+    """Split -> whether its draws can be trusted; empty if it was not run."""
+    scores: list[tuple[str, str, str, str]]
+    """Metric, what it is of, value with its standard error, and number of chains."""
+    made: str
+    """Machine and time."""
+    diagnostics: dict[int, Path]
+    """Split -> the picture of its diagnostics page."""
+    figures: list[str]
+
+
+class Step(NamedTuple):
+    """A way to check the study."""
+
+    cost: str
+    command: str
+    shows: str
+
+
+class StudyView(NamedTuple):
+    """Everything that readers see of a study."""
+
+    name: str
+    title: str
+    paper: str
+    scale: str
+    command: str
+    sentence: str
+    counts: list[Count]
+    posterior: str
+    cards: list[Card]
+    own: list[Card]
+    """Findings that the paper does not have."""
+    forest: dict[str, list[Mark]]
+    """Where published numbers were read -> the numbers that have been judged."""
+    open: list[Claim]
+    """Claims that do not hold or that are not decided."""
+    to_run: dict[str, list[Claim]]
+    """What would settle claims that were not run -> these claims."""
+    claims: list[Claim]
+    judged: pd.DataFrame | None
+    """The table of claims as it is."""
+    reductions: list[str]
+    figures: list[Figure]
+    takeaways: dict[str, list[Claim]]
+    """Figure -> the claims about what it shows."""
+    remade: dict[str, str]
+    """Figure -> the command that makes it."""
+    shown: dict[str, list[str]]
+    """Figure -> the runs that it shows."""
+    runs: list[Run]
+    steps: list[Step]
+    differences: list[str]
+    marks: list[str]
+    scores: list[dict[str, Any]]
+    rounded: bool
+    """Whether scores have a standard deviation by rounding."""
+    summary: Numbers
+    run_table: Path
+    made: list[Made]
+    times: list[RuleTime]
+
+
+def study_view(
+    *,
+    study: Mapping[str, Any],
+    scale: str,
+    command: str,
+    files: Sequence[str | Path],
+    captions: Mapping[str, Mapping[str, str]],
+    table: pd.DataFrame,
+    summary: str | Path,
+    runs: str | Path,
+    rows: Sequence[Mapping[str, Any]],
+    claims: str | Path | None,
+    jobs: pd.DataFrame,
+    entries: Mapping[str, str],
+    datasets: Mapping[str, str],
+    steps: Sequence[tuple[str, str, int, Collection[str]]],
+    shown: Mapping[str, Sequence[str]],
+    diagnostics: str | Path,
+) -> StudyView:
+    """The view of one study at one scale.
+
+    Args:
+        study: `name`, `title`, `paper`, `differences` (a sentence each) and `findings` (fields of
+            `config.claims.load.Finding`).
+        scale: name of the scale.
+        command: the commands that make the results.
+        files: the PNG, CSV and LaTeX files of all figures, named after the figure.
+        captions: figure -> its `title`, its `caption` and `notes` (.rst files, as for Snakemake's report; either may be
+            missing) and `text`, which follows the first sentence.
+        table: the metric table of the study.
+        summary: the same, pooled (.csv).
+        runs: the table of its runs (.csv).
+        rows: the settings of its runs, which are the rows of `runs`.
+        claims: the table of claims of all studies (.parquet); None for a study without claims.
+        jobs: time and machine of each job (`kept.jobs.jobs`).
+        entries: run -> its entry in the study's file.
+        datasets: data set -> its title.
+        steps: the steps of its claims, each with its name, what it takes, its number of claims, and its runs.
+        shown: figure -> the runs of the study that it shows.
+        diagnostics: the folder of the pictures of the diagnostics pages, if they were made.
+    """
+    pooled = pd.read_csv(summary, dtype=dict.fromkeys(WORDS, str)).fillna(dict.fromkeys(WORDS, ""))
+    drawn = figures(files, captions, datasets)
+    judged = read_claims(study["name"], claims) if claims else None
+    reductions = _reductions(judged)
+    took = _seconds(study["name"], jobs)
+    found = [] if judged is None else [_claim(row, reductions, took, entries) for row in judged.to_dict("records")]
+    pictures = {figure.name for figure in drawn if figure.picture}
+    measured = Measured({} if judged is None else dict(zip(judged["claim"], judged["here"], strict=True)), table)
+    cards = [_card(number, one, found, measured, pictures) for number, one in enumerate(study["findings"], 1)]
+    counts = count(found)
+    made = made_on(jobs, study["name"], entries)
+    ran = _runs(table, rows, made, shown, Path(diagnostics))
+    waiting: dict[str, list[Claim]] = {}
+    for claim in found:
+        if claim.verdict == Verdict.TO_RUN:
+            waiting.setdefault(claim.needed or claim.reason, []).append(claim)
+    return StudyView(
+        name=study["name"],
+        title=study["title"],
+        paper=study["paper"].rstrip("."),
+        scale=scale,
+        command=command,
+        sentence=sentence(counts),
+        counts=counts,
+        posterior=_posterior(ran),
+        cards=[card for card in cards if card.claim.read_in != OWN],
+        own=[card for card in cards if card.claim.read_in == OWN],
+        forest=_forest(found),
+        open=[claim for claim in found if claim.kind in ("bad", "open", "note")],
+        to_run=waiting,
+        claims=found,
+        judged=judged,
+        reductions=reductions,
+        figures=drawn,
+        takeaways={figure.name: _about(figure.name, found) for figure in drawn},
+        remade={
+            figure.name: f"snakemake --cores 2 {study['name']}_{figure.name} --config scale={scale}" for figure in drawn
+        },
+        shown={name: list(names) for name, names in shown.items()},
+        runs=ran,
+        steps=_steps(study["name"], steps, took, jobs["seconds"].sum()),
+        differences=list(study["differences"]),
+        marks=list(dict.fromkeys(mark for note in pooled["note"] if (mark := marks_of(note)))),
+        scores=score_sections(pooled, datasets),
+        rounded="rounding_sd" in pooled and bool(pooled["rounding_sd"].notna().any()),
+        summary=numbers(Path(summary)),
+        run_table=Path(runs),
+        made=made,
+        times=rule_times(jobs),
+    )
+
+
+def read_claims(study: str, table: str | Path) -> pd.DataFrame:
+    """The rows of one study in the table of claims."""
+    judged = read_parquet(table)
+    return judged[judged["study"] == study].reset_index(drop=True)
+
+
+def count(claims: Collection[Claim]) -> list[Count]:
+    """Published numbers, statements in words and this project's own questions, as far as there are any."""
+    parts = {
+        ("published number", "published numbers"): [c for c in claims if c.published],
+        ("statement in words", "statements in words"): [c for c in claims if not c.published and c.read_in != OWN],
+        ("question of this project", "questions of this project"): [c for c in claims if c.read_in == OWN],
+    }
+    return [
+        Count(
+            titles[len(of) > 1],
+            {name: in_order(claim.verdict for claim in of if claim.identity == name) for name in IDENTITIES},
+            dict(Counter(claim.read_in for claim in of)),
+        )
+        for titles, of in parts.items()
+        if of
+    ]
+
+
+def sentence(counts: Sequence[Count]) -> str:
+    """What came out, in one sentence; empty without claims."""
+    papers = [one for one in counts if one.read.keys() != {OWN}] or counts
+    text = "; ".join(f"{one.total} {one.title}: {counted(one.verdicts)}" for one in papers)
+    return f"{text}." if text else ""
+
+
+def _claim(
+    row: Mapping[Hashable, Any], reductions: Sequence[str], took: Mapping[str, float], entries: Mapping[str, str]
+) -> Claim:
+    size, d, error, at_infinity = (_given(row[name]) for name in ("size", "d", "error", "at_infinity"))
+    published = row["relation"] == "equals" and row["read_in"] != OWN and _given(row["paper_value"]) is not None
+    texts = {name: signed(row[name]) for name in TEXTS}
+    runs = {one["run"] for one in row["rows"]}
+    seconds = sum(took.get(run, 0.0) for run in runs)
+    made = {f"{row['study']}_{row['figure']}" if run == row["figure"] else entries.get(run, run) for run in runs}
+    return Claim(
+        **texts,
+        name=row["claim"],
+        citation=row["paper"],
+        paper=signed(row["paper_text"]),
+        at_infinity="" if at_infinity is None else brief(at_infinity),
+        size=asked(row["relation"], size),
+        distance="" if d is None else with_error(d, error),
+        reduced=tuple(number for number, text in enumerate(reductions, 1) if text in set(row["reductions"])),
+        rows=tuple(map(_row_text, row["rows"])),
+        published=published,
+        off=d / size if published and d is not None and size else None,
+        error=2 * (error or 0.0) / size if published and size else 0.0,
+        cost=duration(seconds) if seconds else "",
+        command=f"snakemake --cores 2 {' '.join(sorted(made))} --config scale={row['scale']}" if made else "",
+    )
+
+
+def _card(
+    number: int, finding: Mapping[str, Any], claims: Sequence[Claim], measured: Measured, pictures: Collection[str]
+) -> Card:
+    by_name = {claim.name: claim for claim in claims}
+    of = [by_name[name] for name in finding["claims"]]
+    main = of[leading([(claim.verdict, claim.identity) for claim in of])]
+    good = sum(claim.kind in ("good", "partly") for claim in of)
+    figure = next((name for name in (main.figure, *(claim.figure for claim in of)) if name in pictures), "")
+    panel = tuple(finding["panel"]) if finding.get("panel") and figure else None
+    return Card(
+        statement=signed(measured.filled(finding["statement"])),
+        claim=main,
+        others=f"{good} of {len(of)} claims behind it agree or hold" if len(of) > 1 else "",
+        caveat=signed(measured.filled(finding.get("caveat") or "")),
+        figure=figure,
+        panel=panel,
+        picture=(f"card{number}.png" if panel else f"{figure}.png") if figure else "",
+        cost=finding["cost"],
+    )
+
+
+def _forest(claims: Collection[Claim]) -> dict[str, list[Mark]]:
+    found: dict[str, list[Mark]] = {}
+    for claim in claims:
+        if claim.off is not None:
+            ends = (claim.off - claim.error, claim.off + claim.error)
+            x, low, high = (max(-REACH, min(REACH, value)) for value in (claim.off, *ends))
+            found.setdefault(claim.read_in, []).append(Mark(claim, x, low, high, abs(claim.off) > REACH))
+    return found
+
+
+def _about(figure: str, claims: Collection[Claim]) -> list[Claim]:
+    """The claims about a figure: those that were run and stand behind a finding first."""
+    of = [claim for claim in claims if claim.figure == figure]
+    return sorted(of, key=lambda claim: (claim.verdict == Verdict.TO_RUN, not claim.finding))
+
+
+def _reductions(judged: pd.DataFrame | None) -> list[str]:
+    """What the scale changes in the runs behind claims, each once."""
+    return [] if judged is None else list(dict.fromkeys(text for texts in judged["reductions"] for text in texts))
+
+
+def _seconds(study: str, jobs: pd.DataFrame) -> dict[str, float]:
+    """Run -> time of its jobs."""
+    parts = jobs["job"].str.split("/")
+    of = jobs.assign(run=parts.str[1])[(parts.str[0] == study) & (jobs["rule"] != "figures")]
+    return {str(run): float(seconds) for run, seconds in of.groupby("run")["seconds"].sum().items()}
+
+
+def _steps(
+    study: str, steps: Iterable[tuple[str, str, int, Collection[str]]], took: Mapping[str, float], whole: float
+) -> list[Step]:
+    """Ways to check a study, from short to long, with the times of the jobs behind the results that there are."""
+    chosen = f"'studies=[{study}]'"
+
+    def measured(seconds: float) -> str:
+        return f"{duration(seconds)} of jobs here" if seconds else "not measured yet"
+
+    return [
+        Step("1 s", "", "everything as it was measured here"),
+        *(
+            Step(
+                f"{takes} ({measured(sum(took.get(run, 0.0) for run in runs))})",
+                f"snakemake --cores 2 {name}",
+                f"{number} claims, with their verdicts",
+            )
+            for name, takes, number, runs in steps
+        ),
+        Step(
+            measured(whole),
+            f"snakemake --cores 2 --config scale=laptop {chosen}",
+            "all runs, reduced; a stopped run resumes",
+        ),
+        Step(
+            "not measured yet",
+            f"snakemake --cores 2 --config scale=paper {chosen}",
+            "all runs at the paper's settings; with -n, an estimate of the time",
+        ),
+    ]
+
+
+def _runs(
+    table: pd.DataFrame,
+    rows: Sequence[Mapping[str, Any]],
+    made: Sequence[Made],
+    shown: Mapping[str, Sequence[str]],
+    diagnostics: Path,
+) -> list[Run]:
+    trusted: dict[str, dict[int, str]] = {}
+    for (run, split), trust in (trusts(table) if len(table) else {}).items():
+        trusted.setdefault(run, {})[split] = trust.words
+    last = table.groupby(["run", "split", "metric", "at", "dataset"], sort=False)[["chains", "draws"]].transform("max")
+    whole = table[(table["chains"] == last["chains"]) & (table["draws"] == last["draws"])]
+    scores: dict[str, list[tuple[str, str, str, str]]] = {}
+    columns = ("run", "split", "dataset", "metric", "at", "value", "standard_error", "chains")
+    for run, split, dataset, metric, at, value, error, chains in zip(*(whole[c] for c in columns), strict=True):
+        name = metric + (f" ({at})" if at else "")
+        scores.setdefault(run, []).append((name, f"{dataset}, split {split}", _score(value, error), f"{chains:,.0f}"))
+    times = {
+        one.entry: f"{one.machine}; {one.runs} runs of this entry, {one.cpu / 60:.1f} core-minutes" for one in made
+    }
+    return [
+        Run(
+            name=row["run"],
+            entry=row["entry"],
+            settings={
+                key: value for key, value in row.items() if value not in (None, "") and key not in ("run", "reductions")
+            },
+            reductions=row["reductions"],
+            trust=dict(sorted(trusted.get(row["run"], {}).items())),
+            scores=scores.get(row["run"], []),
+            made=times.get(row["entry"], ""),
+            diagnostics={
+                split: picture
+                for split in trusted.get(row["run"], {})
+                if (picture := diagnostics / f"{row['run']}-split{split}.png").is_file()
+            },
+            figures=[figure for figure, names in shown.items() if row["run"] in names],
+        )
+        for row in rows
+    ]
+
+
+def _posterior(runs: Iterable[Run]) -> str:
+    """Whether chains sample the posterior, in one sentence; empty without chains."""
+    statuses: dict[str, list[str]] = {}
+    for run in runs:
+        words = [text for text in run.trust.values() if text != NO_CHAIN]
+        if words:
+            statuses.setdefault(_worst(words), []).append(run.entry)
+    number = sum(map(len, statuses.values()))
+    if not number:
+        return ""
+    fine, failed = len(statuses.get(Status.FINE.value, [])), statuses.get(Status.DISTRUST.value, [])
+    entries = list(dict.fromkeys(failed))
+    named = ", ".join(entries[:MOST_NAMED]) + (" and others" if len(entries) > MOST_NAMED else "")
+    text = f"Whether chains and fits give the posterior: of {number} runs, {fine} pass every check of convergence"
+    if not failed:
+        return f"{text}, and none fails one."
+    return (
+        f"{text} and {len(failed)} fail at least one ({named}); their averages can be compared with the paper's, "
+        "but are not averages over the posterior."
+    )
+
+
+def _worst(words: Iterable[str]) -> str:
+    """The worst status with which these texts on trust begin."""
+    order = [status.value for status in BY_WEIGHT]
+    found = (text.partition(":")[0] for text in words)
+    return min(found, key=lambda word: order.index(word) if word in order else len(order))
+
+
+def _row_text(row: Mapping[str, Any]) -> str:
+    excluded = f" ({row['excluded']} excluded)" if row["excluded"] else ""
+    return (
+        f"{row['side']}: {row['run']} split {row['split']} {row['dataset']} {row['metric']}, {row['chains']} chains"
+        f"{excluded}, {row['draws']} draws = {row['value']:.6g}"
+    )
+
+
+def _score(value: float, error: float | None) -> str:
+    return brief(value) + ("" if error is None or pd.isna(error) else f" ± {brief(error)}")
+
+
+def _given(value: float | None) -> float | None:
+    return None if value is None or pd.isna(value) else float(value)

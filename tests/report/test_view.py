@@ -1,0 +1,112 @@
+"""What readers see of a judged study, from a few numbers."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from bnn_atlas.claims.verdict import Verdict
+from bnn_atlas.config.claims.claim import Relation
+from bnn_atlas.report.text import KINDS, SIZES, duration
+from bnn_atlas.report.view import StudyView
+from tests.report.making import REDUCED, STUDY, benchmark, study, study_jobs, write_judged
+
+
+@pytest.fixture(scope="module")
+def view(tmp_path_factory: pytest.TempPathFactory) -> StudyView:
+    return study(tmp_path_factory.mktemp("view"))
+
+
+def test_claims_are_counted_by_kind_identity_and_place(view: StudyView) -> None:
+    assert [(one.total, one.title, one.verdicts, one.read) for one in view.counts] == [
+        (3, "published numbers", {"agrees": 1, "differs": 1, "to run": 1}, {"table": 2, "file": 1}),
+        (1, "statement in words", {"does not hold": 1}, {"text": 1}),
+        (1, "question of this project", {"cannot tell": 1}, {"own": 1}),
+    ]
+    assert view.counts[0].of == {
+        "same": {"differs": 1}, "reduced": {"agrees": 1, "to run": 1}, "settings unknown": {}, "another problem": {},
+    }  # fmt: skip
+    assert view.sentence == (
+        "3 published numbers: 1 agrees, 1 differs, 1 to run; 1 statement in words: 1 does not hold."
+    )
+
+
+def test_findings_have_the_numbers_of_the_claim_that_decides(view: StudyView) -> None:
+    first, second = view.cards
+    assert (first.claim.name, first.others) == ("error", "1 of 2 claims behind it agree or hold")
+    assert (first.claim.paper, first.claim.here, first.claim.at_infinity) == ("0.5", "0.52 ± 0.02", "0.515")
+    assert (first.picture, first.panel) == ("card1.png", (0, 0, 0.5, 1))
+    assert (second.claim.name, second.picture) == ("growth", "few.png"), "the nearest problem that was run"
+    assert [card.statement for card in view.own] == ["None is small"]
+    assert view.own[0].claim.where == "this project's own question"
+
+
+def test_what_is_open_has_distance_cause_experiment_and_cost(view: StudyView) -> None:
+    growth, far, ours = view.open
+    assert (growth.statement, growth.distance, growth.size) == ("It grows by −0.3", "0.01 ± 0.02", "> 0.25")
+    assert (growth.cause, growth.certainty, growth.decided_by) == ("another rule", "proved", "a run")
+    assert (far.cost, far.command) == ("2 min", "snakemake --cores 2 mile --config scale=laptop")
+    assert ours.needed == "40 splits"
+    assert {needed: [claim.name for claim in of] for needed, of in view.to_run.items()} == {
+        "snakemake --cores 2 gone": ["gone"]
+    }
+
+
+def test_the_forest_shows_published_numbers_in_sizes_that_matter(view: StudyView) -> None:
+    marks = {place: [(m.claim.name, m.x, m.low, m.high, m.beyond) for m in of] for place, of in view.forest.items()}
+    assert marks == {
+        "table": [("error", pytest.approx(0.08), pytest.approx(-0.08), pytest.approx(0.24), False)],
+        "file": [("far", -3, -3, -3, True)],
+    }
+
+
+def test_what_is_reduced_is_said_once(view: StudyView) -> None:
+    assert view.reductions == [REDUCED]
+    assert [claim.reduced for claim in view.claims] == [(1,), (1,), (), (1,), ()]
+
+
+def test_one_sentence_says_whether_chains_sample_the_posterior(view: StudyView) -> None:
+    assert view.posterior.startswith("Whether chains and fits give the posterior: of 1 runs, 0 pass every check")
+
+
+def test_times_are_those_of_the_jobs_behind_the_results(view: StudyView, tmp_path: Path) -> None:
+    assert [step.cost for step in view.steps] == [
+        "1 s", "ten minutes (2 min of jobs here)", "2 min of jobs here", "not measured yet"
+    ]  # fmt: skip
+    benchmark(tmp_path / "benchmarks/sample/small/mile/split0/block0.tsv", 7500)
+    longer = study(tmp_path, jobs=study_jobs(tmp_path, {"mile": [1, 1]}))
+    assert longer.steps[1].cost == "ten minutes (2 h 05 min of jobs here)"
+
+
+def test_figures_have_what_was_measured_runs_and_the_command_that_makes_them(view: StudyView) -> None:
+    assert {name: [claim.name for claim in of] for name, of in view.takeaways.items()} == {
+        "few": ["error", "far", "gone"], "many": [], "uci": [],
+    }  # fmt: skip
+    assert view.remade["few"] == "snakemake --cores 2 small_few --config scale=laptop"
+    assert view.runs[0].figures == ["few"]
+    assert view.runs[0].scores[0] == ("rmse", "airfoil, split 0", "0.5 ± 0.02", "10")
+    assert (view.runs[1].scores, view.runs[1].trust) == ([], {})
+
+
+def test_every_verdict_has_a_kind_and_every_relation_a_size() -> None:
+    assert {str(verdict) for verdict in Verdict} == {*KINDS}
+    assert {*get_args(Relation)} == {*SIZES}
+
+
+def test_a_study_without_claims(tmp_path: Path) -> None:
+    view = study(tmp_path, claims=None, study=STUDY | {"findings": []})
+    assert (view.sentence, view.counts, view.cards, view.forest, view.open) == ("", [], [], {}, [])
+
+
+def test_only_questions_of_this_project(tmp_path: Path) -> None:
+    others = {name: {"study": "other"} for name in ("error", "growth", "gone", "far")}
+    claims = write_judged(tmp_path / "own.parquet", **others)
+    view = study(tmp_path, claims=claims, study=STUDY | {"findings": []})
+    assert view.sentence == "1 question of this project: 1 cannot tell."
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (59, "59 s"), (61, "1 min"), (3570, "1 h 00 min"), (7500, "2 h 05 min")]
+)
+def test_duration(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
