@@ -7,6 +7,7 @@ from bnn_atlas.claims.plan import claimed_study
 from bnn_atlas.config.claims.load import ClaimsConfig
 from bnn_atlas.config.runs.studies import Scale
 from bnn_atlas.config.settings import load_study
+from tests.claims.making import COMPARISON, claimed
 from tests.config.folders import CLAIM, DATASETS, study_file
 
 CLAIMS = ClaimsConfig.model_validate({"paper": "p", "claims": {"error": CLAIM}})
@@ -106,3 +107,9 @@ def test_figures_in_which_claims_find_numbers(tmp_path: Path) -> None:
     demo = claimed_study(load_study(path, "demo", DATASETS), claims, "demo")
     assert demo.figures["prior_depth"].other == "it shows two in place of one"
     assert claimed_study(load_study(path, "laptop", DATASETS), claims, "laptop").figures == {}
+
+
+def test_a_run_that_this_scale_lacks_counts_with_its_problem() -> None:
+    comparison = COMPARISON | {"runs": ["single"], "than": {"runs": ["gone"]}}
+    study = claimed(comparison, problems={"single": ["as_published"], "gone": ["settings_unknown"]})
+    assert study.identity(study.claims.claims["c0"]) == "settings unknown"

@@ -109,15 +109,15 @@ class ClaimedStudy(Model):
         return found
 
     def identity(self, claim: Claim) -> str:
-        """What the runs behind a claim are to the paper, the farthest one; those of scale `paper` if none runs here.
+        """What the runs behind a claim are to the paper, the farthest one; those of scale `paper` where none runs here.
 
         A calculation without a run is the same everywhere.
         """
         plans = [self.runs[run] for run in self.runs_behind(claim)]
         named = [name for side in claim.sides.values() for name in (side.runs if side.in_figure is None else ())]
-        problems = [plan.problem for plan in plans] or [
-            problem for name in (*named, claim.figure or "") for problem in self.problems.get(name, ())
-        ]
+        absent = [name for name in named if not self.runs_of(name)] or ([] if plans else [claim.figure or ""])
+        problems = [plan.problem for plan in plans]
+        problems += [problem for name in absent for problem in self.problems.get(name, ())]
         found = [OF_PROBLEM[problem] for problem in problems]
         found += ["another problem" for plan in plans if plan.other_data]
         found += ["reduced"] if self.reductions_of(claim) else []
