@@ -567,9 +567,12 @@ def value_range(name: str, classes: bool = False) -> tuple[float, float]:
 def natural_scale(name: str, classes: bool = False) -> float:
     """By how much values of a metric differ where they differ a lot; infinite for a metric without such a scale.
 
-    It is the width of its range, the standard deviation of a standardised target, or one nat.
+    It is the width of its range, the standard deviation of a standardised target, or one nat; the log-likelihood of all
+    training rows has none.
     """
     low, high = value_range(name, classes)
+    if name == "log_likelihood":
+        return math.inf
     return 1.0 if METRICS[name].unit in (TARGET, NATS) else high - low
 
 

@@ -295,6 +295,7 @@ ACCURACY, FIGURE = {"metric": "accuracy"}, {"figure": "curve", "metric": None, "
         (AT_LEAST | THAN | {"metric": "lppd", "bound": -50}, "natural scale of lppd (1)"),
         (AT_MOST | THAN | {"bound": 50}, "natural scale of rmse (1)"),
         (AT_MOST | THAN | {"bound": -50}, ""),
+        ({"relation": "alike", "metric": "log_likelihood", "size": 50} | THAN, ""),
         (EQUALS | {"metric": "rmse_original_units", "value": 0, "size": 5}, ""),
         (EQUALS | FIGURE | {"in_figure": {"column": "c"}, "value": 0, "size": 5}, ""),
     ],

@@ -277,6 +277,7 @@ def test_what_a_run_does_not_have_does_not_count_against_it() -> None:
         ("deep_ensemble", 0.003, "1,000 parameters; draws from the prior have 1", FINE),
         ("hmc", 9.99, "1,000 parameters; draws from the prior have 10", FINE),
         ("hmc", 3.0, "999 parameters; draws from the prior have 1", None),
+        ("hmc", 0.033, "1,000 parameters; draws from the prior have 0.03", None),
     ],
 )
 def test_theta_squared_is_held_against_every_method_where_the_prior_determines_it(method, shell, note, status):

@@ -197,9 +197,13 @@ def _shell(rows: Values) -> float:
         if ("prior_shell" in rows)
         else None
     )
-    if found is None or not float(found[1].replace(",", "")) >= DOMINATED * _value(rows, "rows_train"):
+    if found is None:
         return float("nan")
-    return rows["prior_shell"].value / float(found[2].rstrip("."))
+    parameters, temperature = float(found[1].replace(",", "")), float(found[2].rstrip("."))
+    # At temperature T the likelihood counts as that of 1 / T times as many rows.
+    if not parameters >= DOMINATED * _value(rows, "rows_train") / temperature:
+        return float("nan")
+    return rows["prior_shell"].value / temperature
 
 
 def _bias(source: str) -> Check:
