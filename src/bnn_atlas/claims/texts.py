@@ -73,7 +73,8 @@ def published(judged: Judgement) -> str:
     given = judged.claim.published
     if given is None:
         return ""
-    return f"+{given.text}" if judged.claim.than is not None and given.value > 0 else given.text
+    is_rise = judged.claim.than is not None and given.value > 0
+    return re.sub(r"^(~?)", r"\1+", given.text) if is_rise else given.text
 
 
 def spread(value: float, error: float | None, decimals: int = 0, signed: bool = False) -> str:

@@ -161,7 +161,7 @@ def build_map(config: MAPConfig, posterior: Posterior, data: PosteriorData) -> M
 def build_path(config: PathConfig, posterior: Posterior, data: PosteriorData) -> Method:
     """Minimise -(1 / n) sum_i log p(y_i | x_i, theta) by mini-batches; draw 0 is the start, draw e follows epoch e.
 
-    As in Xiao et al. 2023 (A Compact Representation for BNNs By Removing Permutation Symmetry, section 4). Each draw
+    As in Xiao et al. 2023 (A Compact Representation for BNNs By Removing Permutation Symmetry, section 2). Each draw
     has the posterior's densities on all rows. Statistics: `skipped_updates` so far; `divergent`, 1 if the
     log-likelihood of a draw is not finite.
 

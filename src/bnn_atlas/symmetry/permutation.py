@@ -90,7 +90,7 @@ def transpositions(permutation: np.ndarray) -> np.ndarray:
     """Number of transpositions (NoT) of permutations [..., n]: n minus the number of cycles.
 
     It is the smallest number of exchanges of two units that give the permutation; its parity is the permutation's sign.
-    Xiao et al. 2023, section 3.
+    Xiao et al. 2023, section 2.
     """
     step = permutation.astype(np.intp)
     order = np.broadcast_to(np.arange(step.shape[-1]), step.shape)
