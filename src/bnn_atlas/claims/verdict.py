@@ -19,7 +19,7 @@ from bnn_atlas.claims.rules import HOLDS, Decision, Verdict, decide
 from bnn_atlas.claims.sides import Answer, Problem, Repetition
 from bnn_atlas.config.claims.claim import Claim, Side
 from bnn_atlas.config.metrics import OF_CHAINS, OF_REFEREE, OF_ROWS, value_range
-from bnn_atlas.metrics.judgement.checks import NOISES
+from bnn_atlas.metrics.judgement.checks import DIVERGED, NOISES
 from bnn_atlas.metrics.judgement.trust import Trust, reference_word, worst
 
 CURVES = {"lppd": "lppd_cumulative_chains"}
@@ -142,7 +142,7 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     every = (*own.rows, *(other.rows if other else ()))
     if why := _diverged(every, behind, measured):
         unknown = nothing._replace(verdict=Verdict.CANNOT_TELL, trust=worst(trusts) if trusts else None)
-        return unknown._replace(reason=f"the fit diverged: {why}", needed="a fit that does not diverge")
+        return unknown._replace(reason=f"{DIVERGED}: {why}", needed="a fit that does not diverge")
     judged = nothing._replace(
         own=estimate(own.rows, study, measured, claim.same_rows),
         trust=worst(trusts) if trusts and claim.own.metric not in OF_ROWS else None,

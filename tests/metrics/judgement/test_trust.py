@@ -291,3 +291,10 @@ def test_theta_squared_is_held_against_every_method_where_the_prior_determines_i
             "theta^2 over the prior variance"
         )
         assert (made and made.status) is status
+
+
+@pytest.mark.parametrize("method", ["hmc", "ivon", "map"])
+def test_a_fit_that_diverged_is_never_trusted_whatever_its_method(method):
+    for rmse, diverged in ((13.2, True), (1.9, False)):
+        words = judging.trust(rows_of(GOOD | {"rmse": rmse}, method)).words
+        assert words.startswith("do not trust: the fit diverged: an RMSE of 13.2") == diverged

@@ -126,7 +126,7 @@ def checks(table: pd.DataFrame) -> list[Check]:
     elif kind in UNBOUNDED:
         bias = _bias("the step size")
     # Divergences come first: they make the convergence diagnostics meaningless.
-    first = [excluded_check(rows), noise_check(rows), divergences(rows), shell_check(rows)]
+    first = [diverged_check(rows), excluded_check(rows), noise_check(rows), divergences(rows), shell_check(rows)]
     chains = [_acceptance(rows), _cut_short(rows), _energy(rows), _missing_information(rows)]
     return [check for check in (*first, *convergence, bias, *chains) if check is not None]
 
@@ -185,6 +185,16 @@ def diverged(rows: Values) -> str:
     if ratio > EXPLODED:
         return f"theta^2 of {ratio:.3g} times that of draws from the prior"
     return ""
+
+
+DIVERGED = "the fit diverged"
+"""Beginning of the text of the check of fits and chains whose values mean nothing."""
+
+
+def diverged_check(rows: Values) -> Check | None:
+    """The check of a fit or chains that have diverged; None for others."""
+    why = diverged(rows)
+    return Check("divergence", Status.DISTRUST, f"{DIVERGED}: {why}") if why else None
 
 
 def _shell(rows: Values) -> float:

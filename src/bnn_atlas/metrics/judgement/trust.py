@@ -13,6 +13,7 @@ from bnn_atlas.metrics.judgement.checks import (
     Check,
     Status,
     checks,
+    diverged_check,
     excluded_check,
     independent_check,
     metric_rows,
@@ -110,10 +111,13 @@ def sentence(made: list[Check]) -> str:
 def _point_or_approximation(table: pd.DataFrame) -> Trust:
     """Trust of an optimum, which has no chain to converge, or of an approximation, which its draws cannot judge.
 
-    Neither is trusted if its noise is one number that has not converged, or an approximation if the size of its weights
-    is not that of the posterior. Draws with the moments of another run are trusted no more than that run.
+    Neither is trusted if it has diverged or its noise is one number that has not converged, nor an approximation if the
+    size of its weights is not that of the posterior. Draws with the moments of another run are trusted no more than
+    that run.
     """
     rows = metric_rows(table)
+    if gone := diverged_check(rows):
+        return Trust(gone.status, gone.short)
     excluded, noise = excluded_check(rows), noise_check(rows)
     if excluded.status is not Status.FINE:
         return Trust(excluded.status, excluded.short)
