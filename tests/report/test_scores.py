@@ -103,3 +103,21 @@ def test_the_spread_by_rounding_stands_next_to_that_over_seeds() -> None:
     )
     shown = [row[5:7] for row in found["tables"][0]["rows"]]
     assert shown == [["0.1200 ± 0.0100 (rounding 0.0200)", "0.9300 ± 0.0100 (rounding 0.0200)"], ["0.1000", ""]]
+
+
+def test_the_likelihood_of_the_training_rows_stands_with_its_error_next_to_distances_from_a_reference() -> None:
+    values = {"accuracy": 0.9, "log_likelihood": -39.69}
+    (alone,) = sections(scored("a", values, monte_carlo_error=0.49))
+    assert alone["tables"][0]["header"][5:-1] == ["accuracy"]
+    (found,) = sections(
+        scored("a", values, monte_carlo_error=0.49), scored("a", {"agreement": 0.98}, at="hmc", monte_carlo_error=0.01)
+    )
+    assert found["tables"][0]["header"][5:-1] == ["accuracy", "agreement (hmc)", "log-likelihood of the training rows"]
+    assert found["tables"][0]["rows"][0][5:-1] == ["0.9000", "0.9800 ± 0.0100", "−39.69 ± 0.49"]
+
+
+def test_what_has_diverged_is_not_shown_as_a_score() -> None:
+    (found,) = sections(
+        scored("a", {"rmse": 13.2}, trust="do not trust: the fit diverged: an RMSE of 13.2"), scored("b", {"rmse": 0.5})
+    )
+    assert [row[5:] for row in found["tables"][0]["rows"]] == [["–", "diverged"], ["0.5000", "fine"]]

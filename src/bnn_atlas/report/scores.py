@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
+from bnn_atlas.metrics.judgement.checks import DIVERGED
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED, reference_word
 from bnn_atlas.report.text import number, with_error
 
@@ -21,13 +22,17 @@ METRICS = {
     "auroc_entropy": "AUROC by entropy",
     "agreement": "agreement",
     "total_variation": "total variation",
+    "log_likelihood": "log-likelihood of the training rows",
     "rhat_function_max": "R-hat",
     "divergences": "divergences",
 }
 """Metrics that tables show -> heading."""
+COMPARED = ("agreement", "total_variation", "log_likelihood")
+"""Metrics that have their Monte Carlo error where a setting is one run. The last sees bias that the others cannot, and
+is shown with them only."""
 MARK = " *"
 """Suffix for results of runs with a mark (`config.checks.runs.marks`)."""
-DIGITS = {"rhat_function_max": 2, "divergences": 0}
+DIGITS = {"rhat_function_max": 2, "divergences": 0, "log_likelihood": 2}
 """Decimals of metrics that do not have four."""
 LONGEST = 12
 """Largest number of rows of one entry that a table shows unfolded."""
@@ -57,7 +62,8 @@ def score_sections(summary: pd.DataFrame, datasets: Mapping[str, str]) -> list[d
     """One section per data set: `title` and `tables`, each with `heading`, `header`, `rows` and `folded`.
 
     A data set has tables for its test rows, for shifted rows and for rows of other sets. `folded` are grids of more
-    than `LONGEST` rows, each with `summary` and `rows`. Runs with the same setting and values share a row.
+    than `LONGEST` rows, each with `summary` and `rows`. Runs with the same setting and values share a row. What has
+    diverged has no values.
 
     Args:
         summary: the study's pooled metrics, with text in all of its columns of words.
@@ -88,10 +94,16 @@ def _rows(summary: pd.DataFrame) -> dict[Setting, Values]:
             mark=MARK if marks_of(row["note"]) else "",
             trust="",
         )
-        setting = setting._replace(trust=trusts.setdefault(setting, row["trust"].partition(":")[0]))
+        diverged = DIVERGED in row["trust"]
+        status = "diverged" if diverged else row["trust"].partition(":")[0]
+        setting = setting._replace(trust=trusts.setdefault(setting, status))
         column = row["metric"] + (f" ({row['at']})" if row["at"] else "")
+        error = row["sd"]
+        if pd.isna(error) and row["metric"] in COMPARED:
+            error = row.get("monte_carlo_error", np.nan)
         rounding = row.get("rounding_sd", np.nan)
-        rows.setdefault(setting, {})[column] = row["mean"], row["sd"], rounding, bool(reference_word(row["note"]))
+        mean = np.nan if diverged else row["mean"]
+        rows.setdefault(setting, {})[column] = mean, error, rounding, bool(reference_word(row["note"]))
     return rows
 
 
@@ -178,6 +190,8 @@ def _columns(rows: Sequence[Values]) -> list[str]:
     given = [{column for column, value in values.items() if not pd.isna(value[0])} for values in rows]
     present = set().union(*given)
     columns = [column for metric in METRICS for column in _of(metric, rows) if column in present]
+    if "log_likelihood" in columns and not any(column.startswith(COMPARED[:2]) for column in columns):
+        columns.remove("log_likelihood")
     if {"nll", "lppd"} <= present:
         both = [values for values in rows if {"nll", "lppd"} <= values.keys()]
         if all(values["nll"][0] == -values["lppd"][0] for values in both):
