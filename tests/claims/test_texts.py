@@ -78,7 +78,7 @@ def test_a_text_of_a_claim_can_have_its_own_value_and_the_table_holds_filled_tex
         (-0.12345, None, False, "−0.1235"),
         (0.12345, None, True, "+0.1235"),
         (1234567.0, 321.0, False, "1,234,567 ± 321"),
-        (0.5, 1e-17, False, "0.5000000"),
+        (0.5, 1e-17, False, "0.5000"),
         (0.0, None, False, "0"),
     ],
 )

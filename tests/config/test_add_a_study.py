@@ -8,7 +8,7 @@ from bnn_atlas.config.claims.claim import Claim
 from bnn_atlas.config.settings import load_atlas
 from tests.copies import REPOSITORY, copy_config
 
-PAGE = (REPOSITORY / "docs" / "add_a_study.md").read_text(encoding="utf-8")
+PAGE, CLAIMS = ((REPOSITORY / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("add_a_study", "claims"))
 
 
 @pytest.mark.parametrize("scale", ["demo", "laptop", "paper"])
@@ -30,7 +30,7 @@ def test_the_first_example_needs_no_other_study() -> None:
 
 def test_the_fields_of_claims_are_explained() -> None:
     for name in Claim.model_fields:
-        assert f"`{name}`" in PAGE, name
+        assert f"`{name}`" in CLAIMS, name
 
 
 def test_the_page_is_short():

@@ -79,11 +79,9 @@ def published(judged: Judgement) -> str:
 
 def spread(value: float, error: float | None, decimals: int = 0, signed: bool = False) -> str:
     """`0.1234 ± 0.0012`: two digits of the error, and as many decimals of the value."""
-    sign = "+" if signed and value > 0 else ""
-    text = sign + number(value, error, decimals)
-    if error is None or error < 10**-MOST_DECIMALS:
-        return text
-    return f"{text} \N{PLUS-MINUS SIGN} {number(error, error, decimals)}"
+    known = error if error is not None and error >= 10**-MOST_DECIMALS else None
+    text = ("+" if signed and value > 0 else "") + number(value, known, decimals)
+    return text if known is None else f"{text} \N{PLUS-MINUS SIGN} {number(known, known, decimals)}"
 
 
 def number(value: float | None, error: float | None = None, decimals: int = 0) -> str:
