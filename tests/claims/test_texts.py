@@ -117,13 +117,6 @@ STALE: dict[str, list[str]] = {
         "preconditioned_less_near", "approximations_are_distinct_from_hmc", "imdb_sgd_accuracy",
         "imdb_sgd_eightfold_accuracy", "imdb_sgld_accuracy",
     ],
-    "implicit_vi": [
-        "uci_wine_red", "uci_concrete_ensemble", "uci_kin8nm_ensemble", "uci_wine_red_ensemble",
-        "fashion_above_mean_field", "notmnist_above_mean_field", "hmc_correlates",
-        "correlated_above_factorised", "noise_warm_2", "noise_warm_3", "low_rank_gap_3", "ivon_is_mean_field",
-        "implicit_nearer_than_ensemble", "low_rank_uci", "lenet_noise_likelihood", "lenet_noise_accuracy",
-        "lenet_above_map",
-    ],
     "sampling_perspective": [
         "bikesharing_nll", "bikesharing_ensemble_nll", "inner_layer2_near_prior", "inner_layer3_near_prior",
         "inner_nearer_than_first", "permuted_starts_as_good", "permuted_starts_as_good_mile", "rescaling_zero",

@@ -95,7 +95,7 @@ def test_every_run_is_in_a_figure_or_a_claim(paper):
 def test_claims_of_shares_of_hmc_lean_on_the_hmc_of_their_data(paper):
     claims = load_claims(CONFIG / "claims" / "implicit_vi.yaml", paper).claims
     shares = {n: c for n, c in claims.items() if c.in_figure and "share" in str(c.in_figure.where.get("series"))}
-    assert len(shares) == 12
+    assert len(shares) == 9
     for name, claim in shares.items():
         seed = claim.in_figure.where["label"].rpartition("seed ")[2]
         assert claim.leans_on == (f"toy_hmc-sinusoids_{seed}",), name
