@@ -11,7 +11,7 @@ from PIL import Image
 
 from bnn_atlas.figures.metadata import CHUNK, stamp_png
 from bnn_atlas.report.page import write_page
-from bnn_atlas.report.pictures import LARGEST, markdown, shrink
+from bnn_atlas.report.pictures import LARGEST, markdown, method_tables, shrink
 from bnn_atlas.report.view import study_view
 from tests.config.folders import REPOSITORY
 from tests.report.making import STUDY, study, study_inputs, write_judged
@@ -162,3 +162,15 @@ def test_shrink(tmp_path: Path) -> None:
     for name, size in (("small", (200, 100)), ("same", (600, 300)), ("panel", (100, 50))):
         with Image.open(tmp_path / f"{name}.png") as picture:
             assert (picture.size, picture.mode, picture.info[CHUNK]) == (size, "P", "from there"), name
+
+
+def test_a_table_by_metrics_stands_beside_published_numbers(tmp_path: Path) -> None:
+    rows = [
+        ("HMC", "accuracy", 0.8535, 0.0035, 0.9843), ("HMC", "agreement", None, None, 1),
+        ("q", "accuracy", 0.1, None, None),
+    ]  # fmt: skip
+    file = tmp_path / "table.csv"
+    pd.DataFrame(rows, columns=["label", "metric", "value", "error", "published"]).to_csv(file, index=False)
+    (table,) = method_tables(file, {})
+    assert table.header == ["", "accuracy", "agreement", "published accuracy", "published agreement"]
+    assert table.rows == [["HMC", "0.854 ± 0.004", "–", "0.9843", "1.0000"], ["q", "0.100", "–", "–", "–"]]

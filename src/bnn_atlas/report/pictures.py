@@ -30,6 +30,8 @@ LARGEST = 500_000
 """Largest size of a CSV file in bytes; a larger one is left out, and the page says how many rows it has."""
 COLUMNS = {"metric", "method", "dataset", "mean", "sd", "mean_rank", "best"}
 """Columns of a CSV file that is shown as a table of methods by data sets."""
+COMPARED = {"label", "metric", "value", "error", "published"}
+"""Columns of one that is shown as a table of labels by metrics, next to published numbers."""
 Panel = tuple[float, float, float, float]
 """Left, top, right and bottom of a part of a picture, as shares of its width and height."""
 
@@ -52,7 +54,7 @@ class Numbers(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Scores of methods by data set."""
+    """Scores of methods by data set, or by metric."""
 
     metric: str
     header: list[str]
@@ -147,9 +149,12 @@ def shrink(source: str | Path, destination: Path, width: int = WIDTH, panel: Pan
 def method_tables(path: str | Path, titles: Mapping[str, str]) -> list[Table]:
     """One table per metric in a CSV file, with a row per method that ends with its mean rank.
 
-    `titles` are those of the data sets. Empty if the file has other columns.
+    A file of labels by metrics is one table, with the published numbers beside. `titles` are those of the data sets.
+    Empty if the file has other columns.
     """
     table = pd.read_csv(path)
+    if set(table.columns) >= COMPARED:
+        return [_compared(table)]
     if not set(table.columns) >= COLUMNS:
         return []
     datasets = list(dict.fromkeys(table["dataset"]))
@@ -158,6 +163,17 @@ def method_tables(path: str | Path, titles: Mapping[str, str]) -> list[Table]:
         Table(METRICS.get(str(metric), f"`{metric}`"), header, _rows(part, datasets))
         for metric, part in table.groupby("metric", sort=False)
     ]
+
+
+def _compared(table: pd.DataFrame) -> Table:
+    names = list(dict.fromkeys(table["metric"]))
+    titles = [METRICS.get(name, name.replace("_", " ")) for name in names]
+    rows = []
+    for label, part in table.groupby("label", sort=False):
+        of = part.set_index("metric").reindex(names)
+        ours = [with_error(value, error, 3) for value, error in of[["value", "error"]].itertuples(index=False)]
+        rows.append([str(label), *ours, *(with_error(value, None, 4) for value in of["published"])])
+    return Table("Here, and as published", ["", *titles, *(f"published {title}" for title in titles)], rows)
 
 
 def _rows(part: pd.DataFrame, datasets: list[str]) -> list[list[str]]:
