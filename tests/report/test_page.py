@@ -174,3 +174,14 @@ def test_a_table_by_metrics_stands_beside_published_numbers(tmp_path: Path) -> N
     (table,) = method_tables(file, {})
     assert table.header == ["", "accuracy", "agreement", "published accuracy", "published agreement"]
     assert table.rows == [["HMC", "0.854 ± 0.004", "–", "0.9843", "1.0000"], ["q", "0.100", "–", "–", "–"]]
+
+
+def test_such_a_table_is_made_for_each_kind_of_rows(tmp_path: Path) -> None:
+    rows = [("HMC", kind, "accuracy", value, None, 0.9) for kind, value in (("test", 0.8), ("shifted", 0.6))]
+    file = tmp_path / "table.csv"
+    pd.DataFrame(rows, columns=["label", "rows", "metric", "value", "error", "published"]).to_csv(file, index=False)
+    found = {table.metric: table.rows for table in method_tables(file, {})}
+    assert found == {
+        "Here, and as published: test rows": [["HMC", "0.800", "0.9000"]],
+        "Here, and as published: shifted rows": [["HMC", "0.600", "0.9000"]],
+    }

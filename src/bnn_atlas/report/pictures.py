@@ -149,12 +149,13 @@ def shrink(source: str | Path, destination: Path, width: int = WIDTH, panel: Pan
 def method_tables(path: str | Path, titles: Mapping[str, str]) -> list[Table]:
     """One table per metric in a CSV file, with a row per method that ends with its mean rank.
 
-    A file of labels by metrics is one table, with the published numbers beside. `titles` are those of the data sets.
-    Empty if the file has other columns.
+    A file of labels by metrics is one table for each of its kinds of `rows`, with the published numbers beside.
+    `titles` are those of the data sets. Empty if the file has other columns.
     """
     table = pd.read_csv(path)
     if set(table.columns) >= COMPARED:
-        return [_compared(table)]
+        sets = table.groupby("rows", sort=False) if "rows" in table else [("", table)]
+        return [_compared(part, str(rows)) for rows, part in sets]
     if not set(table.columns) >= COLUMNS:
         return []
     datasets = list(dict.fromkeys(table["dataset"]))
@@ -165,7 +166,7 @@ def method_tables(path: str | Path, titles: Mapping[str, str]) -> list[Table]:
     ]
 
 
-def _compared(table: pd.DataFrame) -> Table:
+def _compared(table: pd.DataFrame, rows_of: str) -> Table:
     names = list(dict.fromkeys(table["metric"]))
     titles = [METRICS.get(name, name.replace("_", " ")) for name in names]
     rows = []
@@ -173,7 +174,8 @@ def _compared(table: pd.DataFrame) -> Table:
         of = part.set_index("metric").reindex(names)
         ours = [with_error(value, error, 3) for value, error in of[["value", "error"]].itertuples(index=False)]
         rows.append([str(label), *ours, *(with_error(value, None, 4) for value in of["published"])])
-    return Table("Here, and as published", ["", *titles, *(f"published {title}" for title in titles)], rows)
+    title = "Here, and as published" + (f": {rows_of} rows" if rows_of else "")
+    return Table(title, ["", *titles, *(f"published {title}" for title in titles)], rows)
 
 
 def _rows(part: pd.DataFrame, datasets: list[str]) -> list[list[str]]:
