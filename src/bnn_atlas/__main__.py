@@ -1,4 +1,4 @@
-"""Commands for people with data of their own: `python -m bnn_atlas new data.csv --target y`."""
+"""Commands: `python -m bnn_atlas new data.csv --target y` and `python -m bnn_atlas why FILE_OR_FIGURE`."""
 
 import argparse
 import sys
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.pipeline.new import new
+from bnn_atlas.pipeline.why import why
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -19,12 +20,17 @@ def main(arguments: list[str] | None = None) -> int:
     add.add_argument("--target", required=True, help="the column to predict")
     add.add_argument("--name", help="name of the data set and of the study; the file's name if left out")
     add.add_argument("--task", choices=["regression", "classification"], help="guessed from the target if left out")
+    asked = commands.add_parser("why", help="what made a result, what would run for it now and why; changes nothing")
+    asked.add_argument("asked", metavar="FILE_OR_FIGURE", help="a file of results/ or docs/results/, a figure, a run")
     given = parser.parse_args(arguments)
     if given.command is None:
         parser.print_help()
         return 0
     try:
-        print(new(given.data, given.target, given.name, given.task, Path.cwd()))
+        if given.command == "why":
+            print(why(given.asked, Path.cwd()))
+        else:
+            print(new(given.data, given.target, given.name, given.task, Path.cwd()))
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1

@@ -185,6 +185,16 @@ def made_by(path: str | Path, results: str | Path) -> dict[str, Any]:
     return {}
 
 
+def behind(record: Mapping[str, Any], results: str | Path) -> Iterator[dict[str, Any]]:
+    """The records of all jobs whose results a job used, directly or through others, each once."""
+    seen: set[str] = set()
+    for name in (waiting := list(record.get("inputs", ()))):
+        if name not in seen and (made := made_by(Path(results, name), results)):
+            yield made
+            seen.update(made["outputs"])
+            waiting += made.get("inputs", ())
+
+
 @lru_cache(maxsize=1_000)
 def _others(folder: Path, changed: int) -> dict[str, Path]:
     """Name of each file in a folder, last `changed` at this time -> the record there that lists it as an output."""

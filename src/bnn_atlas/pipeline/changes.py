@@ -21,6 +21,8 @@ PARAMS = re.compile(
     re.DOTALL,
 )
 """What Snakemake writes about changed params in the reason for a job: all the values before, and all the values now."""
+CAUSE = re.compile(r"^Job \d+: (.*)\nReason: (?!.*Input files updated by another job)(.*)$", re.MULTILINE)
+"""A job in a dry run, and a reason for it other than that another job runs."""
 INPUTS = "Set of input files has changed"
 SECTIONS = {"posterior.": "", "training.": "warmstart."}
 """Prefix of a setting's name in params -> its prefix in a study's file."""
@@ -37,7 +39,7 @@ def changes_text(atlas: Atlas, studies: Path, changed: Mapping[tuple[str, str], 
     lines: list[str] = []
     for study in atlas.studies.values():
         settings = {
-            run: {_in_file(name) for name in changed[study.name, run]}
+            run: {in_file(name) for name in changed[study.name, run]}
             for run in study.runs
             if (study.name, run) in changed
         }
@@ -68,7 +70,7 @@ def _through_anchors(anchors: Collection[Anchor], entries: Mapping[str, set[str]
     return list(dict.fromkeys(lines))
 
 
-def _in_file(name: str) -> str:
+def in_file(name: str) -> str:
     """The name of a setting in a study's file."""
     for section, there in SECTIONS.items():
         if name.startswith(section):
@@ -90,6 +92,16 @@ def _listed(names: list[str]) -> str:
 def shortened(reason: str) -> str:
     """The reason for a job, listing the changed settings instead of all params that contain one."""
     return PARAMS.sub(lambda found: _in_words(_differences(*map(_params, found.groups()))) or found[0], reason)
+
+
+def planned(text: str) -> str:
+    """How many jobs a dry run plans, how long they take, and why; for jobs that follow from others, nothing is said."""
+    jobs = len(re.findall(r"^Job \d+: ", text, re.MULTILINE))
+    if not jobs:
+        return "nothing would run"
+    times = "".join(f" ({line.rstrip('.')})" for line in re.findall(r"^(?:About|More than) .*", text, re.MULTILINE))
+    causes = "; ".join(f"{message}: {reason.rstrip()}" for message, reason in CAUSE.findall(text))
+    return f"{jobs} {'job' if jobs == 1 else 'jobs'} would run{times}. {causes}"
 
 
 def changed_names(rule: str, reason: str) -> set[str]:

@@ -78,7 +78,8 @@ class Times:
         Args:
             name: path of its benchmark below the folder of benchmarks, without the ending.
         """
-        if self._made_times(_rule(name)) is not None and (own := _read(self._benchmarks / f"{name}.tsv")) is not None:
+        file = self._benchmarks / f"{name}.tsv"
+        if self._made_times(_rule(name)) is not None and (own := seconds_in(file)) is not None:
             return own, True
         for known in (self._jobs.get(name), self._similar.get(_run(name))):
             if known is not None:
@@ -90,7 +91,7 @@ class Times:
         """Mean over some of a rule's benchmarks in the results; None if there are none."""
         if rule not in self._made:
             files = islice((self._benchmarks / rule).rglob("*.tsv"), SAMPLED)
-            times = [seconds for file in files if (seconds := _read(file)) is not None]
+            times = [seconds for file in files if (seconds := seconds_in(file)) is not None]
             self._made[rule] = fmean(times) if times else None
         return self._made[rule]
 
@@ -135,7 +136,7 @@ def _rule(name: str) -> str:
     return name.partition("/")[0]
 
 
-def _read(file: Path) -> float | None:
+def seconds_in(file: Path) -> float | None:
     """Seconds in a benchmark of Snakemake; None if there is no such file or it cannot be read."""
     try:
         names, values = file.read_text(encoding="utf-8").splitlines()[:2]

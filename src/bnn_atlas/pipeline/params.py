@@ -9,6 +9,8 @@ from functools import cache
 from typing import Any
 
 from bnn_atlas.config.parts.posterior import PosteriorConfig
+from bnn_atlas.config.runs.expansion import leaves
+from bnn_atlas.config.runs.studies import Run
 from bnn_atlas.inference.code import code_of_draws, code_of_predictions, code_of_starts
 from bnn_atlas.pipeline.inputs import Inputs, Wildcards
 
@@ -126,3 +128,10 @@ def settings(params: Any) -> dict[str, Any]:
                 place = place.setdefault(section, {})
             place[last] = value
     return result
+
+
+def defaults(run: Run) -> set[tuple[str, str]]:
+    """Name and value of the settings at their defaults; kinds do not count, since they name the other settings."""
+    chosen = dict(leaves(run.config.model_dump(mode="json", exclude_defaults=True)))
+    every = leaves(run.config.model_dump(mode="json"))
+    return {(name, str(value)) for name, value in every if name not in chosen and not name.endswith("kind")}
