@@ -11,6 +11,8 @@ from bnn_atlas.report.view import REACH, StudyView
 PAGES = {"page": "README.md", "claims": "claims.md", "figures": "figures.md", "scores": "scores.md",
          "machines": "machines.md"}  # fmt: skip
 """Template -> file."""
+MOST_OPEN = 30
+"""Largest number of open claims on the first page."""
 
 
 def write_page(folder: Path, view: StudyView, shrunk: bool = True) -> None:
@@ -38,4 +40,4 @@ def write_page(folder: Path, view: StudyView, shrunk: bool = True) -> None:
     if view.forest:
         write(folder / "forest.svg", "forest.svg.j2", forest=view.forest, reach=REACH)
     for template, file in PAGES.items():
-        write(folder / file, f"{template}.md.j2", view=view, identities=IDENTITIES, counted=counted)
+        write(folder / file, f"{template}.md.j2", view=view, identities=IDENTITIES, counted=counted, most=MOST_OPEN)

@@ -267,7 +267,7 @@ def study_view(
         cards=[card for card in cards if card.claim.read_in != OWN],
         own=[card for card in cards if card.claim.read_in == OWN],
         forest=_forest(found),
-        open=[claim for claim in found if claim.kind in ("bad", "open", "note")],
+        open=[claim for kind in ("bad", "note", "open") for claim in found if claim.kind == kind],
         to_run=waiting,
         claims=found,
         judged=judged,
