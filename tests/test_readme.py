@@ -36,6 +36,15 @@ def test_steps_are_there_with_their_numbers_of_claims() -> None:
     assert said == {name: str(len(claims_of(config, name))) for name in config.steps}
 
 
+@pytest.mark.parametrize("study", PUBLISHED)
+def test_it_counts_verdicts_as_the_short_pages_of_results_do(study: str) -> None:
+    text = (REPOSITORY / "docs/results" / study / "README.md").read_text(encoding="utf-8")
+    counts = re.search(r"^\*\*(.+?)\.\*\* Scale", text, re.MULTILINE)
+    assert counts
+    assert f"At scale `laptop`: {counts[1]} |" in TEXT
+    assert len(text.splitlines()) <= 200
+
+
 def test_it_says_which_studies_are_complete() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (complete|to come)[^|]*\|$", TEXT, re.MULTILINE))
     complete = {name for name, state in rows.items() if state == "complete"}
