@@ -9,15 +9,15 @@ from bnn_atlas.config.claims import load
 from bnn_atlas.config.parts.figures import Kind, kinds
 
 KINDS = {
-    kind.name: kind
-    for kind in (
-        Kind.model_validate({"name": "curve", "module": "small", "files": ["table"], "columns": "c kind"}),
-        Kind(name="cloud", module="small", sections=("grid",), runs="one"),
-        Kind(name="bumps", module="small", sections=("subset",), runs="one"),
-        Kind(name="values", module="small", sections=("functions",)),
-        Kind(name="line", module="small", runs="none"),
-        Kind(name="evidence", module="small", files=("e_values",)),
-    )
+    name: Kind.model_validate({"name": name, "module": "small", "columns": "c kind", **needs})
+    for name, needs in {
+        "curve": {"files": ["table"]},
+        "cloud": {"sections": ["grid"], "runs": "one"},
+        "bumps": {"sections": ["subset"], "runs": "one"},
+        "values": {"sections": ["functions"]},
+        "line": {"runs": "none"},
+        "evidence": {"files": ["e_values"]},
+    }.items()
 }
 
 

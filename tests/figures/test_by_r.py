@@ -120,10 +120,7 @@ def test_a_bias_that_runs_away_is_counted_and_does_not_set_the_axis(csv: Csv, tm
 def test_priors_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     weights = {name: some for name, some in biases(1.0).items() if "weight" in name}
     endless = {name: np.where(np.arange(200) == 3, np.inf, some) for name, some in biases(1.0).items()}
-    pair = runs(tmp_path / "a", biases(1.0), biases(1.0))
     for given, says in (
-        (pair[:1], "two labels"),
-        ([pair[0], pair[1]._replace(label=pair[0].label)], "two labels"),
         (runs(tmp_path / "b", weights, biases(1.0)), "flat hold no bias"),
         (runs(tmp_path / "c", endless, biases(1.0)), "every chain holds values that are not finite"),
         (runs(tmp_path / "d", {n: v[:, :1] for n, v in biases(1.0).items()}, biases(1.0)), "chains of one draw"),
@@ -218,12 +215,6 @@ def test_bad_draws_are_refused_before_r(
         marginal_densities([shown(files={"subset": file})])
 
 
-def test_runs_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
-    run = shown(files={"subset": write_draws(tmp_path / "draws.parquet", values())})
-    with pytest.raises(ValueError, match="two runs have the label 'mile'"):
-        marginal_densities([run, run])
-
-
 W1, W2 = "layer0.weight[0,0]", "layer1.weight[0,0]"
 
 
@@ -291,9 +282,6 @@ def same(folder: Path) -> Shown:
 @pytest.mark.parametrize(
     ("runs", "says"),
     [
-        (lambda folder: [run(folder, 5, 1.0), run(folder, 5, 1.0, split=1)], r"\(split 0\) and .* both have M = 5"),
-        (lambda folder: [run(folder, 5, 1.0, hidden=(5, 5))], "has 2 hidden layers"),
-        (lambda folder: [run(folder, 5, 1.0)._replace(prior_sd=None)], "no prior N"),
         (lambda folder: [run(folder, 5, 1.0, {W1: np.ones((2, 9))})], r"no parameter layer1\.weight\[0,0\]"),
         (lambda folder: [same(folder)], "its chains never moved"),
     ],

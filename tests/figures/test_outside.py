@@ -80,10 +80,3 @@ def test_bins_and_means_of_test_rows_and_other_sets(tmp_path: Path) -> None:
     stairs = figure.axes[0].patches[0].get_data()
     np.testing.assert_allclose(stairs.values, bins.loc[bins["set"] == "test", "value"])
     assert stairs.edges[0] == 0
-
-
-def test_more_sets_than_fit_are_refused(tmp_path: Path) -> None:
-    many = {f"ood-d{i}": {"auroc_confidence": 0.9, "predictive_entropy_ood": 0.1} for i in range(6)}
-    for kind, number, most in ((ood_auroc, 6, 5), (entropy_histograms, 6, 4), (entropy_cdf, 6, 4)):
-        with pytest.raises(ValueError, match=f"{number} .*sets.*: at most {most} fit"):
-            kind([written(tmp_path, "a", {}, many)])

@@ -2,7 +2,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from bnn_atlas.figures.axes import score_text
 from bnn_atlas.figures.kinds.prior_depth import prior_depth
@@ -98,12 +97,6 @@ def test_every_value_is_drawn_with_its_bar_or_counted(tmp_path: Path) -> None:
         assert ax.get_title(loc="right") == f"1 off scale, to {score_text(part.loc[~inside, 'mean'].iloc[0])}"
         drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in ax.lines])
         assert set(part["mean"].round(9)) <= set(drawn.round(9))
-
-
-def test_bad_runs_are_refused_in_words(tmp_path: Path) -> None:
-    runs = grid(tmp_path, ("airfoil",), (1,))
-    with pytest.raises(ValueError, match="has no prior scale"):
-        prior_depth([*runs, runs[0]._replace(point={}, prior_sd=None)])
 
 
 def changed(run: Shown) -> dict:

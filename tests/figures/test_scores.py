@@ -146,4 +146,4 @@ def test_too_many_labels_are_refused() -> None:
 
 
 def test_colours_are_mixed_with_white_or_black() -> None:
-    assert [style.mixed("#4080C0", white) for white in (0.5, 1.0, -0.5)] == ["#a0c0e0", "#ffffff", "#204060"]
+    assert [style.mixed("#4080C0", white) for white in (0.5, 1.0, -0.5)] == ["#A0C0E0", "#FFFFFF", "#204060"]

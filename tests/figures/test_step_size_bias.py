@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import style
-from bnn_atlas.figures.kinds.step_size_bias import step_size_bias
+from bnn_atlas.figures.kinds.step_size_bias import MOST_COLUMNS, step_size_bias
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.metrics.tables.parquet import REFEREE_SCHEMA, write_frame, write_table
@@ -115,8 +115,8 @@ def test_a_run_whose_chains_are_all_excluded_has_no_marks_of_its_referee(tmp_pat
 
 def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     runs = two_sets(tmp_path)
-    with pytest.raises(ValueError, match=r"'Airfoil' at 0\.5 has the runs 'airfoil-0.5' and 'other'"):
-        step_size_bias([runs[0], runs[0]._replace(run="other", label="other", model="mlp 4")])
+    with pytest.raises(ValueError, match="data sets: at most"):
+        step_size_bias([runs[0]._replace(label=f"set {i}") for i in range(MOST_COLUMNS + 1)])
     write_table(runs[0].files["referee"], [])
     with pytest.raises(ValueError, match=r"no row 'referee_mixed' of run airfoil-0\.5"):
         step_size_bias(runs[:1])

@@ -1,7 +1,6 @@
 """Scores of runs on their test rows and on further sets of rows, and their means over seeds and splits."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -76,21 +75,6 @@ def averaged(shown: Sequence[Shown], rows: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(found)
-
-
-def check_same_sets(labels: Sequence[str], sets: Mapping[Any, Collection[Any]], what: str, differing: str) -> None:
-    """Raise ValueError for labels without sets, and for labels with other `sets` than the first.
-
-    The message says `what` the sets are, such as `rotated images`, and what distinguishes them, such as `angles`.
-    """
-    for label in labels:
-        if label not in sets:
-            raise ValueError(f"'{label}' was scored on no {what}; give its runs some in evaluate.shifts")
-        if others := set(sets[label]) ^ set(sets[labels[0]]):
-            raise ValueError(
-                f"'{label}' and '{labels[0]}' differ in their {differing} ({', '.join(map(str, sorted(others)[:4]))}): "
-                "make evaluate.shifts of their runs equal"
-            )
 
 
 def with_signs(rows: pd.DataFrame, metrics: Mapping[str, tuple[str, int]]) -> pd.DataFrame:

@@ -1,7 +1,6 @@
 """What a figure shows: runs, each with the files that were made for the figure."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -9,7 +8,6 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from bnn_atlas.config.runs.studies import REPETITION
 from bnn_atlas.metrics.tables.parquet import read_table
 
 
@@ -93,20 +91,6 @@ class Shown(NamedTuple):
 def _read(path: Path, changed: int) -> pd.DataFrame:
     """A metric table, read once; `changed` is when it was written."""
     return read_table(path)
-
-
-def check_repetitions(shown: Sequence[Shown], names: Sequence[str]) -> None:
-    """Refuse to average over anything but seeds and splits; `names` says for each run which average it goes into."""
-    seen: dict[str, tuple[str, str]] = {}
-    for one, name in zip(shown, names, strict=True):
-        fixed = {field: value for field, value in one.point.items() if field not in REPETITION}
-        setting = json.dumps([one.study, one.entry, one.model, one.likelihood, fixed], sort_keys=True)
-        run, other = seen.setdefault(name, (one.run, setting))
-        if other != setting:
-            raise ValueError(
-                f"{name} has the runs '{run}' and '{one.run}', which differ in more than their seeds; give them "
-                "different labels"
-            )
 
 
 def shown_runs(described: Mapping[str, Any]) -> list[Shown]:

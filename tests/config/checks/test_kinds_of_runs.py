@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from bnn_atlas.config.checks.figures import conditions
+from bnn_atlas.config.checks.figures import _wrong_kinds_of_runs, _wrong_sets, conditions
 from bnn_atlas.config.pages import figures as pages
-from bnn_atlas.config.parts.figures import kinds
+from bnn_atlas.config.parts.figures import FigureConfig, kinds
+from bnn_atlas.config.runs.studies import Run, RunConfig, Study
 from tests.config.folders import HMC, REPOSITORY, RUN, refused, studies
 
 WORDS = RUN | {"dataset": "words", "likelihood": {"kind": "categorical"}}
@@ -133,6 +134,55 @@ def test_runs_that_a_kind_does_not_fit(
         return
     with refused("small.yaml: figures.f.runs: ", message, "(line "):
         checked(tmp_path, runs, **figure)
+
+
+AVERAGE = [
+    *(name for name, kind in kinds().items() if "repetitions" in kind.columns),
+    "barrier_along_training", "calibration", "compact_agreement", "generator_sizes", "loss_surface", "rhat_histograms",
+    "step_size_bias", "transpositions_along_line", "weight_densities",
+]  # fmt: skip
+"""Kinds that put all runs of one setting together."""
+
+
+@pytest.mark.parametrize("name", AVERAGE)
+def test_runs_of_one_label_that_are_no_repetitions_are_never_averaged(name: str, tmp_path: Path) -> None:
+    slow = RUN | {"method": RUN["method"] | {"warmup": 2000}}
+    study = studies(tmp_path, {"a": RUN, "b": slow, "c": SEEDS})["small"]
+    config = FigureConfig(draw=name, runs=("a", "b"), labels=dict.fromkeys("ab", "x"))
+    together = f"'a' and 'b' have one {' and '.join(kinds()[name].repeats)} in '{name}' but differ in more than"
+    assert any(together in each for each in _wrong_kinds_of_runs(config, kinds()[name], shown_of(study, "ab")))
+    config = FigureConfig(draw=name, runs=("c",), labels={"c": "x"})
+    assert not any("differ" in each for each in _wrong_kinds_of_runs(config, kinds()[name], shown_of(study, "c")))
+
+
+def shown_of(study: Study, entries: str) -> dict[str, Run]:
+    return {name: run for name, run in study.runs.items() if run.entry in entries}
+
+
+SHIFTED = WORDS | {"evaluate": {"shifts": ["fog1", "dead_pixels1"]}}
+OTHER = WORDS | {"evaluate": {"shifts": ["fog2"]}}
+
+
+@pytest.mark.parametrize(
+    ("name", "runs", "message"),
+    [
+        ("corruptions", {"a": SHIFTED, "b": OTHER}, "'b' and 'a' differ in their corruptions (fog1, fog2)"),
+        ("corruptions", {"a": SHIFTED, "b": SHIFTED}, None),
+        ("corruptions", {"a": WORDS}, "'a' has no corruptions in evaluate.shifts"),
+        ("rotated_mnist", {"a": SHIFTED}, "'a' has no rotations in evaluate.shifts"),
+        ("dead_pixels", {"a": SHIFTED}, "'a' has no live_pixels in evaluate.shifts"),
+        (
+            "entropy_histograms",
+            {"a": WORDS | {"evaluate": {"out_of_distribution": [f"d{i}" for i in range(4)]}}},
+            "4 data sets in evaluate.out_of_distribution, and at most 3 fit",
+        ),
+        ("uci_comparison", {f"r{i}": RUN | {"dataset": f"d{i}"} for i in range(7)}, "7 data sets, and at most 6 fit"),
+    ],
+)
+def test_sets_that_a_kind_cannot_compare_or_show(name: str, runs: dict[str, Any], message: str | None) -> None:
+    made = {each: Run("s", each, each, "paper", {}, RunConfig.model_validate(run), ()) for each, run in runs.items()}
+    found = " ".join(_wrong_sets(kinds()[name], made))
+    assert message in found if message else not found
 
 
 def test_functions_are_at_the_inputs_that_a_kind_draws(tmp_path: Path) -> None:

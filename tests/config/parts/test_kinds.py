@@ -20,19 +20,22 @@ def written(folder: Path, **modules: str) -> Path:
 
 
 def test_kinds_are_modules_with_the_literal(tmp_path: Path) -> None:
-    cloud = 'KIND = {"sections": ["grid"], "files": ["sets"], "runs": "one"}'
-    folder = written(tmp_path, kinds__cloud=cloud, study__rows='KIND = {"output": "table"}', study__helpers="x = 1")
+    cloud = 'KIND = {"sections": ["grid"], "files": ["sets"], "runs": "one", "columns": "x y"}'
+    folder = written(
+        tmp_path, kinds__cloud=cloud, study__rows='KIND = {"output": "table", "columns": "x"}', study__helpers="x = 1"
+    )
     assert kinds(folder) == {
-        "cloud": Kind(
-            name="cloud", module="bnn_atlas.figures.kinds.cloud", sections=("grid",), files=("sets",), runs="one"
-        ),
-        "rows": Kind(name="rows", module="bnn_atlas.figures.study.rows", output="table"),
+        name: Kind.model_validate({"name": name, "module": f"bnn_atlas.figures.{module}.{name}", **needs})
+        for name, module, needs in (
+            ("cloud", "kinds", {"sections": ["grid"], "files": ["sets"], "runs": "one", "columns": "x y"}),
+            ("rows", "study", {"output": "table", "columns": "x"}),
+        )
     }
     assert kinds(folder)["rows"].endings == ("tex", "csv")
 
 
 def test_a_module_may_hold_several_kinds(tmp_path: Path) -> None:
-    text = 'KINDS = {"low": {"runs": "one"}, "high": {}}\nlow = high = drawn()'
+    text = 'KINDS = {"low": {"runs": "one", "columns": "x"}, "high": {"columns": "x"}}\nlow = high = drawn()'
     found = kinds(written(tmp_path, kinds__both=text))
     assert {name: (kind.runs, kind.module) for name, kind in found.items()} == {
         "low": ("one", "bnn_atlas.figures.kinds.both"), "high": ("some", "bnn_atlas.figures.kinds.both"),
@@ -43,9 +46,10 @@ def test_a_module_may_hold_several_kinds(tmp_path: Path) -> None:
     ("modules", "message"),
     [
         (
-            {"kinds__cloud": "KIND = {}", "study__cloud": "KIND = {}"},
+            dict.fromkeys(("kinds__cloud", "study__cloud"), 'KIND = {"columns": "x"}'),
             "figures.kinds.cloud already has a kind of figure 'cloud'",
         ),
+        ({"kinds__cloud": "KIND = {}"}, "columns"),
         ({"kinds__cloud": "KIND = make()"}, "read without running the code; write a literal dictionary"),
         ({"kinds__cloud": 'KIND = {"section": ["grid"]}'}, r"unknown key 'section' \(did you mean 'sections'\?\)"),
         ({"kinds__cloud": 'KIND = {"files_if_any": ["table"]}'}, "every run has the file 'table'; name it in files"),
@@ -65,7 +69,7 @@ def test_a_kind_needs_a_function_with_the_name_of_its_file(tmp_path: Path) -> No
     with pytest.raises(ConfigError, match=r"no function 'interval_scores'.*did you mean 'interval_score'\?") as caught:
         kinds(tmp_path)
     assert str(file) in str(caught.value)
-    file.write_text('"""A module."""\n\nKIND = {}\n\ninterval_scores = drawn(by="dataset")\n')
+    file.write_text('"""A module."""\n\nKIND = {"columns": "x"}\n\ninterval_scores = drawn(by="dataset")\n')
     assert list(kinds(tmp_path)) == ["interval_scores"]
 
 

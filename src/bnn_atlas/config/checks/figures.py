@@ -7,6 +7,7 @@ from typing import Any, get_args
 from bnn_atlas.config.checks.runs import Sources, unequal
 from bnn_atlas.config.checks.sizes import unfit_grid, unfit_subset
 from bnn_atlas.config.data.datasets import DatasetEntry
+from bnn_atlas.config.data.shift import CORRUPTIONS, ROTATION, Shift
 from bnn_atlas.config.language.base import ConfigError, near_or_all, refuse
 from bnn_atlas.config.methods.gaussian import CompactConfig
 from bnn_atlas.config.parts.alignments import OWN_REFERENCES, AlignmentConfig, unsuited
@@ -214,6 +215,9 @@ def _wrong_runs(
         yield f"{given}: this figure shows one run; choose one of {', '.join(runs)}"
 
 
+PRIOR_SCALE = "prior.scale"
+OF_GENERATOR = ("generator", "entropy", "scored_by", "sigma")
+"""Settings of an implicit run that tell the rows of a table of generators apart."""
 HAS: dict[Need, tuple[Callable[[Run, DatasetEntry], object], str]] = {
     "chains": (lambda run, _: run.config.method.kind_of_draws.are_chain, "runs of Markov chains"),
     "several draws": (lambda run, _: run.draws > 1, "runs of at least two draws per chain"),
@@ -233,6 +237,11 @@ HAS: dict[Need, tuple[Callable[[Run, DatasetEntry], object], str]] = {
         lambda run, _: run.config.evaluate.barriers is not None and run.config.evaluate.barriers.surface,
         "runs with evaluate.barriers.surface: true",
     ),
+    "prior scale": (
+        lambda run, _: PRIOR_SCALE in run.point or run.config.prior_sd is not None,
+        f"runs with {PRIOR_SCALE} in their grid, or a normal prior",
+    ),
+    "other data": (lambda run, _: run.config.evaluate.out_of_distribution, "runs with evaluate.out_of_distribution"),
     "permuted copies": (
         lambda run, _: run.config.initial is not None and run.config.initial.transpositions,
         "runs with initial.transpositions",
@@ -258,6 +267,9 @@ def conditions(kind: Kind) -> list[str]:
     found += [f"at least {kind.least} runs, each split counted"] if kind.least > 1 else []
     found += [f"at most {kind.most} runs, each split counted"] if kind.most else []
     found += [f"at most {kind.most_labels} labels"] if kind.most_labels else []
+    found += [f"at most {kind.most_datasets} data sets"] if kind.most_datasets else []
+    found += [f"at most {kind.most_other_data} out-of-distribution data sets"] if kind.most_other_data else []
+    found += [f"the same {what} in evaluate.shifts of all runs" for what in kind.shifts]
     found += [f"runs of one {' and '.join(kind.repeats)} that differ in seeds only"] if kind.repeats else []
     found += [f"runs that differ in {' or '.join(kind.along)}"] if kind.along else []
     found += [f"runs of one {' and '.join(kind.same)}"] if kind.same else []
@@ -286,6 +298,7 @@ def _wrong_together(
         yield from _unequal(what, kind, runs, datasets)
     yield from _not_apart(config, kind, runs)
     yield from _no_place(kind, runs)
+    yield from _wrong_sets(kind, runs)
     references = {name: run.config.evaluate.references for name, run in runs.items()}
     several = {name: found for name, found in references.items() if len(found) > 1}
     given = list(references.values())
@@ -373,6 +386,40 @@ def _no_place(kind: Kind, runs: Mapping[str, Run]) -> Iterator[str]:
         yield f".runs: '{kind.name}' shows runs by {' or '.join(kind.along)}, and {of} it; add a grid over it"
 
 
+SHIFTS: dict[str, Callable[[Shift], object]] = {
+    "rotations": lambda shift: shift.kind == ROTATION,
+    "corruptions": lambda shift: shift.published or shift.kind in CORRUPTIONS,
+    "dead_pixels": lambda shift: shift.kind == "dead_pixels",
+    "live_pixels": lambda shift: shift.kind == "live_pixels",
+}
+"""`shifts` of a kind -> whether a shift is one of them."""
+
+
+def _wrong_sets(kind: Kind, runs: Mapping[str, Run]) -> Iterator[str]:
+    """Too many data sets, and runs with other shifted test rows than the first."""
+    other = {name for run in runs.values() for name in run.config.evaluate.out_of_distribution}
+    for most, there, what in (
+        (kind.most_datasets, {run.config.dataset for run in runs.values()}, "data sets"),
+        (kind.most_other_data, other, "data sets in evaluate.out_of_distribution"),
+    ):
+        if most is not None and len(there) > most:
+            yield f".runs: {len(there)} {what}, and at most {most} fit into '{kind.name}'; name fewer runs"
+    for what in kind.shifts:
+        named = {
+            name: {shift.name for shift in run.config.evaluate.shifts if SHIFTS[what](shift)}
+            for name, run in runs.items()
+        }
+        first = next(iter(named), "")
+        for name, found in named.items():
+            if not found:
+                yield f".runs: '{name}' has no {what} in evaluate.shifts; add some, or leave the run out"
+            if differing := sorted(found ^ named[first]):
+                yield (
+                    f".runs: '{name}' and '{first}' differ in their {what} ({', '.join(differing[:4])}); make "
+                    "evaluate.shifts equal"
+                )
+
+
 def _wrong_kinds_of_runs(config: FigureConfig, kind: Kind, runs: Mapping[str, Run]) -> Iterator[str]:
     """Too many runs, methods that the figure does not compare, and different runs under one name."""
     shown = sum(run.config.split.count for run in runs.values())
@@ -395,12 +442,18 @@ def _wrong_kinds_of_runs(config: FigureConfig, kind: Kind, runs: Mapping[str, Ru
     seen: dict[tuple[object, ...], tuple[str, str]] = {}
     for name, run in runs.items() if kind.repeats else ():
         parts = {
+            "figure": kind.name,
             "label": texts[name],
             "row": texts[name]
             if texts[name] != name
             else (run.config.dataset, run.config.model, run.config.likelihood),
+            "column": texts[name] if texts[name] != name else run.config.dataset,
             "dataset": run.config.dataset,
             "method": run.config.method.title,
+            "depth": len(getattr(run.config.model, "hidden", ())),
+            "prior scale": run.point.get(PRIOR_SCALE, run.config.prior_sd),
+            "energy variance": run.config.method.desired_energy_variance,
+            "generator": repr([getattr(run.config.method, name, None) for name in OF_GENERATOR]),
             "line": texts[name] if texts[name] != name else run.entry,
             "place": None if run.config.method.kind_of_draws is kind.levels else tuple(_along(run, kind)),
         }

@@ -470,10 +470,10 @@ def _check_runs(names: tuple[str, ...], study: Study, where: str) -> None:
 
 
 def _check_columns(value: FigureValue, figure: str, study: Study, where: str) -> None:
-    """Refuse columns that the CSV file of a figure does not have, as far as its kind names them."""
+    """Refuse columns that the CSV file of a figure does not have."""
     kind = kinds()[study.config.figures[figure].draw or figure]
     for key, column in (("column", value.column), *((f"where.{column}", column) for column in value.where)):
-        if kind.columns and column not in kind.columns:
+        if column not in kind.columns:
             near = near_or_all(column, "it has", kind.columns)
             raise ConfigError(f"{where}.{key} = '{column}': {figure}.csv has no such column{near}")
 

@@ -63,7 +63,7 @@ OF_SETS = ("sets", "predictive_sets")
 
 Need = Literal[
     "chains", "several draws", "several chains", "one split", "one input", "one hidden layer", "normal prior",
-    "energy variance", "permuted copies", "points inside lines",
+    "energy variance", "permuted copies", "points inside lines", "prior scale", "other data",
 ]  # fmt: skip
 """What each run of a figure has to have or be; `config.checks.figures.HAS` says how it is known."""
 Section = Literal["subset", "grid", "functions", "surface"]
@@ -133,17 +133,30 @@ class Kind(Model):
     ensemble: Literal["beside samplers", "beside one sampler"] | None = None
     """Whether sampled runs stand beside a deep ensemble: at least one of each, or one sampling method alone or with
     ensembles."""
-    repeats: tuple[Literal["label", "row", "dataset", "method", "line", "place"], ...] = ()
-    """Runs that agree in these are repetitions of one setting, and may differ in seeds only; a `row` is a label or,
-    without one, the data set, network and likelihood; a `line` is a label or, without one, an entry; a `place` is what
-    `along` names."""
+    repeats: tuple[
+        Literal[
+            "figure", "label", "row", "column", "dataset", "method", "line", "place", "depth", "prior scale",
+            "energy variance", "generator",
+        ],
+        ...,
+    ] = ()  # fmt: skip
+    """Runs that agree in these are repetitions of one setting, and may differ in seeds only; in a `figure` all runs do.
+    A `row` is a label or, without one, the data set, network and likelihood; a `column` is a label or, without one, the
+    data set; a `line` is a label or, without one, an entry; a `place` is what `along` names; a `generator` is that
+    of an implicit run, with its entropies and the sigma of its noise."""
+    shifts: tuple[Literal["rotations", "corruptions", "dead_pixels", "live_pixels"], ...] = ()
+    """Kinds of shifts that its runs must have in evaluate.shifts, all of them the same."""
+    most_other_data: int | None = None
+    """Most out-of-distribution data sets that its runs may have together."""
+    most_datasets: int | None = None
+    """Most data sets that its runs may have together."""
     generated: str | None = None
     """Kind of the generator that the data sets of its runs must have, where it draws the function behind their rows."""
     claims: bool = False
     """Whether it reads the table of the study's judged claims; no claim can name such a figure."""
     output: Literal["picture", "table"] = "picture"
-    columns: Annotated[tuple[str, ...], BeforeValidator(lambda text: tuple(text.split()))] = ()
-    """Columns of its CSV file from which claims take numbers, with blanks between them."""
+    columns: Annotated[tuple[str, ...], BeforeValidator(lambda text: tuple(text.split()))]
+    """Columns of its CSV file, in order, with blanks between them."""
 
     @property
     def endings(self) -> tuple[str, ...]:

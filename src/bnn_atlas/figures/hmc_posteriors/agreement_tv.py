@@ -30,13 +30,13 @@ from bnn_atlas.figures.shown import Shown
 KINDS = {
     "agreement_tv": {
         "repeats": ["label", "dataset"], "files": ["table"], "files_if_any": ["sets", "against"], "reference": "one",
-        "columns": "label method group prior_sd rows sets metric value error over repetitions distrusted "
+        "columns": "label method group prior_sd rows sets metric value error over repetitions floor distrusted "
         "published published_sd",
     },
     "agreement_tv_table": {
         "repeats": ["label", "dataset"],
         "files": ["table"], "files_if_any": ["sets", "against"], "output": "table", "reference": "one",
-        "columns": "label method group prior_sd rows sets metric value error over repetitions distrusted "
+        "columns": "label method group prior_sd rows sets metric value error over repetitions floor distrusted "
         "published published_sd",
     },
 }  # fmt: skip

@@ -11,26 +11,38 @@ KINDS = {
     "cold_posterior": {
         "files": ["table"], "levels": "one point per chain", "same": ["task"],
         "repeats": ["line", "place"], "along": {"temperature": []},
+        "columns": "kind field label method x metric value error error_over repetitions converged rhat_share_above "
+        "trust approximate",
     },
     "prior_family": {
         "files": ["table"], "levels": "one point per chain", "same": ["task"], "repeats": ["line", "place"],
         "along": {"prior.kind": ["normal", "mixture", "logistic", "laplace", "student_t"]},
+        "columns": "kind field label method x metric value error error_over repetitions converged rhat_share_above "
+        "trust approximate",
     },
     "prior_scale": {
         "files": ["table"], "levels": "one point per chain", "same": ["task"],
         "repeats": ["line", "place"], "along": {"prior.variance": []},
+        "columns": "kind field label method x metric value error error_over repetitions converged rhat_share_above "
+        "trust",
     },
     "sgmcmc_bias": {
         "files": ["table"], "levels": "Markov chain, exact in the limit", "same": ["task"],
         "repeats": ["line", "place"], "along": {"method.step_size": []},
+        "columns": "kind field label method x metric value error error_over repetitions converged rhat_share_above "
+        "trust",
     },
     "step_size_acceptance": {
         "files": ["table"], "levels": "one point per chain", "same": ["task"],
         "repeats": ["line", "place"], "along": {"method.step_size": []},
+        "columns": "kind field label method x metric value error error_over repetitions converged rhat_share_above "
+        "trust approximate",
     },
     "trajectory_length": {
         "files": ["table"], "levels": "one point per chain", "same": ["task"],
         "repeats": ["line", "place"], "along": {"method.quarter_periods": []},
+        "columns": "kind field label method x metric value error error_over repetitions converged rhat_share_above "
+        "trust approximate",
     },
 }  # fmt: skip
 

@@ -14,6 +14,7 @@ from bnn_atlas.files import load_arrays
 
 KIND = {
     "files": ["fit", "table"], "output": "table", "methods": ["implicit"],
+    "repeats": ["label", "dataset", "generator"],
     "columns": "label dataset generator entropy scored_by sigma noise weights points parameters variance "
     "mean_entropy entropy_error",
 }  # fmt: skip

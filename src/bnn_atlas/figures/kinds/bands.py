@@ -25,7 +25,7 @@ from bnn_atlas.figures.functions import (
     target_limits,
     training_points,
 )
-from bnn_atlas.figures.page import Drawing, check_fits, rounded
+from bnn_atlas.figures.page import Drawing, rounded
 from bnn_atlas.figures.set_scores import read_sets
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.function_distances import mixture_quantile
@@ -41,11 +41,10 @@ KINDS = {
     },
     "under_over": {
         "sections": ["functions"], "task": "regression", "needs": ["one input"], "inputs": "line", "most": 6,
+        "columns": "label series number x value high",
     },
 }  # fmt: skip
 
-MOST, MOST_NETWORKS = 15, 6
-"""Largest numbers of panels of methods, and of networks."""
 ROOM = 0.6
 """How far beyond the targets the axis reaches, as a share of their range."""
 LEVELS = (0.05, 0.95)
@@ -76,7 +75,7 @@ def synthetic_bands(shown: Sequence[Shown]) -> Drawing:
     File: `functions` along a line of inputs. The bands do not include observation noise; a method with one point per
     chain has no band if it has a single chain. All panels have the same axes. Columns: label, method, draws,
     series (`mean`, `50 %`, `95 %`, `training row`), x, value (for a band, its lower edge), high. Raises ValueError for
-    a classification, a data set with several inputs, and more panels than fit.
+    a classification.
     """
     functions = read_functions(shown, fewest=1)
     bands = [{share: band(one, share) for share in SHARES if len(one.mean) > 1} for one in functions]
@@ -121,8 +120,7 @@ def toy_bands(shown: Sequence[Shown]) -> Drawing:
     The toy regression of Uppal et al. 2023 as in their Figure 1. The band for targets comes from the quantiles of the
     mixture of N(f(x), sigma^2) over draws. A run with a single point has only that band. Runs on several data sets
     have a column for each. File: `functions` along a line, and function_sd on the intervals of each run. The numbers
-    are as in `synthetic_bands`, with the series `truth`, and from `spread_table`. Raises ValueError for more panels
-    than fit.
+    are as in `synthetic_bands`, with the series `truth`, and from `spread_table`.
     """
     functions = read_functions(shown, fewest=1)
     curves = []
@@ -202,9 +200,8 @@ def under_over(shown: Sequence[Shown]) -> Drawing:
     For networks with too few parameters, and networks with many more than the data need. File: `functions` along a line
     of inputs (function draws). All panels have the same axes. Columns: label, series (`mean`, `functions`,
     `with noise`, `draw`, counted by `number`, and `training row`), number, x, value (for a band, its lower edge), high.
-    Raises ValueError for more than six networks, a classification and a data set with several inputs.
+    Raises ValueError for a classification.
     """
-    check_fits(len(shown), MOST_NETWORKS, "networks")
     every = read_functions(shown)
     thinned = [functions.at_most(MOST_DRAWS) for functions in every]
     noise = [noisy(one) for one in thinned]
@@ -238,7 +235,6 @@ def _panels(
     columns: int = 4, unit: str = "",
 ) -> tuple[Figure, list[Axes]]:  # fmt: skip
     """A panel for each run, with common axes: its curves, the first one on top, and the training rows."""
-    check_fits(len(functions), MOST, "runs")
     figure, grid = page.panels(
         len(functions), columns, height, wide_from=columns - 1, more=0.7, even=True, sharex=True, sharey=True
     )

@@ -13,14 +13,25 @@ from bnn_atlas.figures.subsets import NamedDraws, Subset, locate, read_named, re
 from bnn_atlas.published import published_numbers
 
 KINDS = {
-    "marginal_densities": {"sections": ["subset"], "apart": ["label"]},
-    "bias_ridges": {"sections": ["subset"], "apart": ["label"], "least": 2, "most": 2},
+    "marginal_densities": {
+        "sections": ["subset"],
+        "apart": ["label"],
+        "columns": "layer label curve chain x density prior_distance",
+    },
+    "bias_ridges": {
+        "sections": ["subset"],
+        "apart": ["label"],
+        "least": 2,
+        "most": 2,
+        "columns": "layer label role run x density below above",
+    },
     "one_m_one": {
         "sections": ["subset"],
         "needs": ["one hidden layer", "normal prior"],
         "apart": ["width", "prior scale"],
+        "columns": "hidden prior_sd w1 w2 density region",
     },
-    "rescaling_curve": {"runs": "none"},
+    "rescaling_curve": {"runs": "none", "columns": "kind c h"},
 }
 
 CHAINS_SHOWN = 50
@@ -32,12 +43,9 @@ def marginal_densities(shown: Sequence[Shown]) -> RDrawing:
 
     `shown` are runs with a subset; several runs, such as networks of different sizes, are drawn next to each other
     under their labels, with up to six panels in a row. At most `CHAINS_SHOWN` chains get a line; all enter the pooled
-    density. The panels of a run share the x axis. Raises ValueError for draws that cannot be shown and for two runs
-    under one label, and ggplot.RError from R.
+    density. The panels of a run share the x axis. Raises ValueError for draws that cannot be shown, and ggplot.RError
+    from R.
     """
-    labels = [one.label for one in shown]
-    if twice := [label for label in labels if labels.count(label) > 1]:
-        raise ValueError(f"marginal_densities: two runs have the label '{twice[0]}'; show one run and split of each")
     draws = {one.label: read_named(one.files["subset"]) for one in shown}
     return RDrawing(
         "marginal_densities",
@@ -74,14 +82,8 @@ def bias_ridges(shown: Sequence[Shown]) -> RDrawing:
     `shown` are two runs, such as one with the prior N(0, 1) on all parameters and one whose biases have a flat prior,
     with a subset with the roles bias and weight. The first `RIDGES` of a layer are drawn; the labels tell the runs
     apart. A ridge pools the draws of all chains. If a run has one prior for all parameters, this prior is a separate
-    ridge. Raises ValueError for runs that do not fit and for draws that cannot be shown, and ggplot.RError from R.
+    ridge. Raises ValueError for draws that cannot be shown, and ggplot.RError from R.
     """
-    labels = [one.label for one in shown]
-    if len(shown) != 2 or len(set(labels)) != 2:
-        raise ValueError(
-            f"bias_ridges compares two runs under two labels, not {', '.join(labels) or 'none'}; "
-            "name one run (and split) of each prior in its settings"
-        )
     draws = {one.label: read_named(one.files["subset"]) for one in shown}
     sds = {one.prior_sd for one in shown if one.prior_sd is not None}
     return RDrawing(
@@ -123,30 +125,15 @@ def one_m_one(shown: Sequence[Shown]) -> RDrawing:
     `shown` are runs of networks with one hidden layer of M units, one input and one output, each with its prior
     N(0, sd^2) and a subset with both scalars of `WEIGHTS`. Colours are the smallest regions that hold given
     shares of the draws, from a kernel density estimate; a circle holds 95 per cent of the prior. The panels of a column
-    have the same limits; draws outside are counted in their panel. Raises ValueError for runs that do not fit, for
-    draws without spread, and for two runs in one panel, and ggplot.RError from R.
+    have the same limits; draws outside are counted in their panel. Raises ValueError for draws without spread, and
+    ggplot.RError from R.
     """
-    places: dict[tuple[int, float], Shown] = {}
     subsets: dict[str, Subset] = {}
     panels = []
     for one in shown:
-        place = _place(one)
-        if (other := places.setdefault(place, one)) is not one:
-            raise ValueError(
-                f"one_m_one: {other.run} (split {other.split}) and {one.run} (split {one.split}) both have "
-                f"M = {place[0]} and prior sd {place[1]:g}; show one run and split of each panel"
-            )
-        subsets[f"M = {place[0]}, sd {place[1]:.3g}"] = subset = read_subset(one.files["subset"])
-        panels.append(_weights(subset, one).assign(hidden=place[0], prior_sd=place[1]))
+        subsets[f"M = {one.hidden[0]}, sd {one.prior_sd:.3g}"] = subset = read_subset(one.files["subset"])
+        panels.append(_weights(subset, one).assign(hidden=one.hidden[0], prior_sd=one.prior_sd))
     return RDrawing("one_m_one", pd.concat(panels, ignore_index=True), {"remark": remarks(subsets)})
-
-
-def _place(one: Shown) -> tuple[int, float]:
-    if len(one.hidden) != 1:
-        raise ValueError(f"one_m_one: run {one.run} ({one.model}) has {len(one.hidden)} hidden layers, not one")
-    if one.prior_sd is None:
-        raise ValueError(f"one_m_one: run {one.run} has no prior N(0, sd^2) that all weights share")
-    return one.hidden[0], one.prior_sd
 
 
 def _weights(subset: Subset, one: Shown) -> pd.DataFrame:
@@ -170,11 +157,9 @@ def rescaling_curve(
 ) -> RDrawing:
     """The curve h(c) of `prior_change` with its two zeros: c = 1, where nothing is rescaled, and `other_zero`.
 
-    An open black mark shows the paper's value of the other zero. The figure shows no runs: ValueError unless `shown` is
-    empty. The CSV has the columns kind (`curve`, `other zero`, `trivial zero`, `published zero`), c and h.
+    An open black mark shows the paper's value of the other zero. The figure shows no runs. The CSV has the columns kind
+    (`curve`, `other zero`, `trivial zero`, `published zero`), c and h.
     """
-    if shown:
-        raise ValueError(f"rescaling_curve draws a formula; take the runs out of its settings: {shown[0].run}, ...")
     c = np.linspace(*limits, POINTS)
     curve = pd.DataFrame({"kind": "curve", "c": c, "h": prior_change(c, b, w1, w2)})
     zeros = pd.DataFrame({"kind": ["other zero", "trivial zero"], "c": [other_zero(b, w1, w2, limits), 1.0], "h": 0.0})

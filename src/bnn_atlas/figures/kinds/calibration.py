@@ -11,16 +11,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import Drawing, Entries, check_fits
-from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.figures.page import Drawing, Entries
+from bnn_atlas.figures.shown import Shown
 from bnn_atlas.files import load_chosen
 from bnn_atlas.metrics.formulas.reliability import coverage
 
-KIND = {"files": ["table", "predictive"], "task": "regression", "repeats": ["label"], "most_labels": 6}
+KIND = {
+    "files": ["table", "predictive"], "task": "regression", "repeats": ["label"], "most_labels": 6,
+    "columns": "label run split metric chains at value rows",
+}  # fmt: skip
 
 METRICS = ("coverage", "pit_histogram")
-MOST = 6
-"""Largest number of labels side by side."""
 FEWER = (1, 2, 5, 10, 100, 1000)
 """Numbers of chains whose averages are shown besides all chains."""
 CHANCE = 1.96
@@ -38,11 +39,8 @@ def calibration(shown: Sequence[Shown]) -> Drawing:
     as many test rows lie 19 times in 20.
 
     Columns label, run, split, metric (`coverage`, `pit_histogram`), chains (of the average), at, value, rows (test rows
-    of the run). Raises ValueError if a run lacks these metrics, which only regressions have, for runs of a label that
-    differ in more than their seeds, and for more labels than fit.
+    of the run). Raises ValueError if a run lacks these metrics, which only regressions have.
     """
-    check_repetitions(shown, [f"the column '{one.label}'" for one in shown])
-    check_fits(len({one.label for one in shown}), MOST, "labels")
     parts = []
     for one in shown:
         rows = one.table()

@@ -11,19 +11,26 @@ from bnn_atlas.config.parts.evaluation import OUTSIDE, TEST
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
 from bnn_atlas.figures.method_looks import draw_mark, label_rows, method_looks
-from bnn_atlas.figures.page import Drawing, check_fits
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.set_scores import averaged, read_sets, set_titles
 from bnn_atlas.figures.shown import Shown
 
 KINDS = {
-    "entropy_cdf": {"files": ["table"], "files_if_any": ["sets"], "task": "classification"},
-    "entropy_histograms": {"files": ["table"], "files_if_any": ["sets"], "task": "classification"},
-    "ood_auroc": {"files": ["table", "sets"], "task": "classification"},
-}
+    "entropy_cdf": {
+        "files": ["table"], "files_if_any": ["sets"], "task": "classification", "repeats": ["label"],
+        "most_other_data": 7, "columns": "label method set metric right value repetitions",
+    },
+    "entropy_histograms": {
+        "files": ["table"], "files_if_any": ["sets"], "task": "classification", "repeats": ["label"],
+        "most_other_data": 3, "columns": "label method set metric right value error repetitions",
+    },
+    "ood_auroc": {
+        "files": ["table", "sets"], "task": "classification", "repeats": ["label"], "needs": ["other data"],
+        "most_other_data": 5, "columns": "label method set metric value error over repetitions",
+    },
+}  # fmt: skip
 
 HISTOGRAM = "entropy_histogram"
-MOST_SETS, MOST_OTHER = 4, 5
-"""Largest numbers of sets of rows side by side, and of data sets."""
 
 
 def entropy_histograms(shown: Sequence[Shown]) -> Drawing:
@@ -31,8 +38,7 @@ def entropy_histograms(shown: Sequence[Shown]) -> Drawing:
 
     Entropy is in nats, up to log k for k classes; a triangle at the foot marks the mean. A column has one y axis.
     Columns: label, method, set, metric, right, value, error, repetitions: `value` is the share of rows in the bin
-    that ends at the entropy `right`, or the mean entropy (metric `mean`) with its standard error. Raises ValueError for
-    more sets than fit.
+    that ends at the entropy `right`, or the mean entropy (metric `mean`) with its standard error.
     """
     numbers = _entropies(shown)
     sets = list(dict.fromkeys(numbers["set"]))
@@ -67,7 +73,7 @@ def entropy_cdf(shown: Sequence[Shown]) -> Drawing:
     sets, looks, titles = list(dict.fromkeys(numbers["set"])), method_looks(shown), set_titles(shown)
     numbers = numbers[numbers["metric"] == "share"].sort_values("right", kind="stable").drop(columns="error")
     numbers["value"] = numbers.groupby(["label", "set"])["value"].cumsum()
-    figure, axes = page.panels(len(sets), MOST_SETS, 1.9, wide_from=2, more=0.4, sharex=True, sharey=True)
+    figure, axes = page.panels(len(sets), 4, 1.9, wide_from=2, more=0.4, sharex=True, sharey=True)
     for ax, name in zip(axes.flat, sets, strict=True):
         for label, look in looks.items():
             own = numbers[(numbers["set"] == name) & (numbers["label"] == label)]
@@ -85,7 +91,6 @@ def _entropies(shown: Sequence[Shown]) -> pd.DataFrame:
     """Shares of rows in bins of the entropy, and its mean, on the test rows and on other data sets."""
     means = averaged(shown, read_sets(shown, [HISTOGRAM, "predictive_entropy", "predictive_entropy_ood"]))
     means = means[(means["set"] == TEST) | means["set"].str.startswith(OUTSIDE)]
-    check_fits(means["set"].nunique(), MOST_SETS, "sets of rows", "show runs with fewer")
     is_bin = means["metric"] == HISTOGRAM
     right = pd.to_numeric(means["at"].where(is_bin), errors="coerce")
     numbers = means.assign(metric=np.where(is_bin, "share", "mean"), right=right).reset_index(drop=True)
@@ -103,13 +108,11 @@ def ood_auroc(shown: Sequence[Shown]) -> Drawing:
     """Area under the ROC curve for telling test rows from others, a column per other data set and a line per label.
 
     Filled marks score rows by their largest probability, white ones by predictive entropy; bars are one standard error
-    (over rows, or over seeds and splits if there are several). 0.5 is chance. Raises ValueError if a run has no
-    out-of-distribution sets, and for more sets than fit.
+    (over rows, or over seeds and splits if there are several). 0.5 is chance.
     """
     numbers = averaged(shown, read_sets(shown, list(SCORES)))
     sets, looks, titles = list(dict.fromkeys(numbers["set"])), method_looks(shown), set_titles(shown)
-    check_fits(len(sets), MOST_OTHER, "out-of-distribution sets", "show fewer runs")
-    figure, axes = page.panels(len(sets), MOST_OTHER, 1.1 + 0.22 * (len(looks) + 1), wide_from=3, sharey=True)
+    figure, axes = page.panels(len(sets), 5, 1.1 + 0.22 * (len(looks) + 1), wide_from=3, sharey=True)
     for ax, name in zip(axes.flat, sets, strict=True):
         part = numbers[numbers["set"] == name]
         label_rows(ax, looks)

@@ -21,8 +21,9 @@ from bnn_atlas.figures.xy.panels import Look, Panel, draw_panel, published_rows
 from bnn_atlas.figures.xy.table import Field
 
 KIND = {
-    "files": ["table"], "ensemble": "beside one sampler",
-    "columns": "dataset task metric method depth scale mean sd standard_error low high repetitions",
+    "files": ["table"], "ensemble": "beside one sampler", "needs": ["prior scale"],
+    "repeats": ["dataset", "method", "depth", "prior scale"],
+    "columns": "dataset task metric method depth scale mean sd standard_error low high repetitions prior_shell",
 }  # fmt: skip
 
 SCALE = "prior.scale"
@@ -46,16 +47,12 @@ def prior_depth(shown: Sequence[Shown]) -> Drawing:
     Numbers: dataset, task, metric, method, depth, scale, mean, sd, standard_error, low, high, repetitions, prior_shell
     (theta^2 over the prior's variance, mean over seeds and splits; NaN where the tables have none). `depth` is
     the number of hidden layers, `scale` the scale of the prior from the run's grid, or else its standard deviation.
-    Settings of the full grid without a sampled run on a data set are rows with 0 repetitions. Raises ValueError for a
-    run without a prior scale and for several sampling methods.
+    Settings of the full grid without a sampled run on a data set are rows with 0 repetitions.
     """
     scores = read_scores(shown)
     scores["depth"] = [len(hidden) for hidden in scores["hidden"]]
     given = {(run.run, run.split): _scale(run) for run in shown}
     scores["scale"] = [given[key] for key in zip(scores["run"], scores["split"], strict=True)]
-    if scores["scale"].isna().any():
-        run = scores.loc[scores["scale"].isna(), "run"].iloc[0]
-        raise ValueError(f"run {run} has no prior scale: give it prior.scale in its grid, or a normal prior")
     methods = [method for method in dict.fromkeys(scores["method"]) if method != ENSEMBLE]
     keys = ["dataset", "task", "metric", "method", "depth", "scale"]
     table = scores.groupby(keys, sort=False)["value"].apply(over_repetitions).unstack().reset_index()

@@ -19,6 +19,7 @@ from bnn_atlas.metrics.judgement.checks import RHAT
 
 KIND = {
     "files": ["parameters", "function_values"], "needs": ["several chains", "several draws"], "most_labels": 4,
+    "repeats": ["label"],
     "columns": "label space form kind low high share total left_out",
 }  # fmt: skip
 

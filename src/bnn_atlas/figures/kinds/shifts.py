@@ -9,20 +9,34 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
-from bnn_atlas.config.data.shift import OF_SPLIT, ROTATION, SEVERITIES, parse_shift
+from bnn_atlas.config.data.shift import OF_SPLIT, ROTATION, parse_shift
 from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.method_looks import Look, draw_lines, label_rows, line_entries, method_looks
 from bnn_atlas.figures.page import Drawing
-from bnn_atlas.figures.set_scores import averaged, check_same_sets, corruption_of, read_sets, with_signs
+from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets, with_signs
 from bnn_atlas.figures.shown import Shown
 
 KINDS = {
-    "calibration_curves": {"files": ["table"], "files_if_any": ["sets"], "task": "classification", "most_labels": 8},
-    "corruptions": {"files": ["table", "sets"], "files_if_any": ["against"], "task": "classification"},
-    "dead_pixels": {"files": ["table", "sets"], "task": "classification"},
-    "rotated_mnist": {"files": ["table", "sets"]},
-}
+    "calibration_curves": {
+        "files": ["table"], "files_if_any": ["sets"], "task": "classification", "most_labels": 8, "repeats": ["label"],
+        "columns": "label method rows sets at confidence accuracy gap error repetitions",
+    },
+    "corruptions": {
+        "files": ["table", "sets"], "files_if_any": ["against"], "task": "classification", "repeats": ["label"],
+        "shifts": ["corruptions"],
+        "columns": "label method corruption severity accuracy difference error repetitions",
+    },
+    "dead_pixels": {
+        "files": ["table", "sets"], "task": "classification", "repeats": ["label"],
+        "shifts": ["dead_pixels", "live_pixels"],
+        "columns": "label method prior_sd metric noise_in severity value difference error over repetitions",
+    },
+    "rotated_mnist": {
+        "files": ["table", "sets"], "repeats": ["label"], "shifts": ["rotations"],
+        "columns": "label method angle metric value error over repetitions",
+    },
+}  # fmt: skip
 
 SHIFTED = "shifted"
 TITLES = {TEST: "test rows", SHIFTED: "shifted rows"}
@@ -81,14 +95,11 @@ def rotated_mnist(shown: Sequence[Shown]) -> Drawing:
     """Accuracy, log-likelihood, ECE and mean confidence by angle, a line per label.
 
     Angle 0 stands for the unchanged test rows. Bars are one standard error, over rows, or over seeds and splits if
-    there are several. The log-likelihood is the metric `nll` with its sign changed. Raises ValueError for labels that
-    were not scored at the same angles, and if there are no angles.
+    there are several. The log-likelihood is the metric `nll` with its sign changed.
     """
     means = averaged(shown, read_sets(shown, list(ANGLES)))
     kept = means[[name == TEST or name.startswith(ROTATION) for name in means["set"]]]
     kept = kept.assign(angle=[0 if name == TEST else int(name.removeprefix(ROTATION)) for name in kept["set"]])
-    of_label = kept[kept["angle"] > 0].groupby("label")["angle"].agg(set).to_dict()
-    check_same_sets(list(dict.fromkeys(means["label"])), of_label, "rotated images", "angles")
     numbers, looks = with_signs(kept, ANGLES), method_looks(shown)
     figure, axes = page.panels(len(ANGLES), 4, 2.2)
     for ax, (metric, (text, _)) in zip(axes.flat, ANGLES.items(), strict=True):
@@ -110,13 +121,10 @@ def corruptions(shown: Sequence[Shown]) -> Drawing:
 
     Severity 0 stands for the unchanged test rows. Bars are one standard error of the difference (`from_first`); that of
     the mean is the mean of the errors, since all kinds have the same rows. Rotations and noise in chosen pixels do not
-    count as corruptions. Columns label, method, corruption, severity, accuracy, difference, error, repetitions. Raises
-    ValueError for labels that were not scored on the same corruptions, and if there are none.
+    count as corruptions. Columns label, method, corruption, severity, accuracy, difference, error, repetitions.
     """
     means = averaged(shown, read_sets(shown, ["accuracy"]))
     kept = means[[name == TEST or corruption_of(name) is not None for name in means["set"]]]
-    of_label = kept[kept["set"] != TEST].groupby("label")["set"].agg(set).to_dict()
-    check_same_sets(list(dict.fromkeys(means["label"])), of_label, "corruptions", "corruptions")
     places = [corruption_of(name) or ("", 0) for name in kept["set"]]
     kept = kept.assign(corruption=[kind for kind, _ in places], severity=[level for _, level in places])
     numbers = from_first(shown, kept)
@@ -183,8 +191,7 @@ def dead_pixels(shown: Sequence[Shown]) -> Drawing:
     Left, a line per label: filled marks are for weights of pixels that are the same in all training rows, white ones
     for the other weights, and ticks are the standard deviation of the run's prior, which a sampled posterior has for
     dead pixels. Right: accuracy less that of the first label, by severity of the noise (0: unchanged test rows), with
-    the standard error of `from_first`. Raises ValueError for a run without dead pixels and for one that was not scored
-    under noise in them.
+    the standard error of `from_first`. Raises ValueError for a run without dead pixels.
     """
     means = averaged(shown, read_sets(shown, [*WEIGHTS, "accuracy"]))
     noises = [_noise(name) for name in means["set"]]
@@ -195,11 +202,6 @@ def dead_pixels(shown: Sequence[Shown]) -> Drawing:
             raise ValueError(
                 f"'{label}' has no {missing[0]}: there is no pixel that never varies in its rows, or its first layer "
                 "is not dense; leave its runs out"
-            )
-        if lacking := [kind for kind in OF_SPLIT if not (own["noise_in"] == kind).any()]:
-            raise ValueError(
-                f"'{label}' was not scored under noise in these pixels; add {lacking[0]}1 to {lacking[0]}{SEVERITIES} "
-                "to evaluate.shifts of its runs"
             )
     scored = from_first(
         shown, means[(means["metric"] == "accuracy") & ((means["set"] == TEST) | (means["noise_in"] != ""))]

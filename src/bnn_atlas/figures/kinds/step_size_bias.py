@@ -12,12 +12,13 @@ from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fence
 from bnn_atlas.figures.page import Drawing, Entries, check_fits
-from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.figures.shown import Shown
 from bnn_atlas.files import read_parquet
 from bnn_atlas.metrics.judgement.referee import MIXED
 
 KIND = {
     "files": ["table", "referee", "referee_chains"], "needs": ["energy variance"],
+    "repeats": ["column", "energy variance"],
     "columns": "kind column run split energy_variance shift shift_error prior_shift prior_shift_error "
     "together_before together_before_error together_after together_after_error together_change "
     "together_change_error alone_before alone_before_error alone_after alone_after_error "
@@ -57,12 +58,9 @@ def step_size_bias(shown: Sequence[Shown]) -> Drawing:
     referee did not mix.
 
     Numbers: a row per run and split (`kind` is `run`), and one per chain (`chain`) with its shift and LPPDs. `column`
-    is the label if the run has one, else the data set. Raises ValueError for a run that is not tuned to an energy
-    variance, for runs that share a column and an energy variance and differ in more than seeds and splits, and for more
-    columns than fit.
+    is the label if the run has one, else the data set. Raises ValueError for more columns than fit.
     """
     columns = [_column(one) for one in shown]
-    check_repetitions(shown, [f"'{name}' at {one.energy_variance:g}" for name, one in zip(columns, shown, strict=True)])
     check_fits(len(set(columns)), MOST_COLUMNS, "data sets")
     rows: list[dict[str, Any]] = []
     for one, column in zip(shown, columns, strict=True):

@@ -13,13 +13,15 @@ from matplotlib.figure import Figure
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import count_axis
 from bnn_atlas.figures.functions import names
-from bnn_atlas.figures.page import Drawing, check_fits
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.parquet import read_e_values
 
-KIND = {"files": ["table", "e_values"], "needs": ["chains"], "most": 2}
+KIND = {
+    "files": ["table", "e_values"], "needs": ["chains"], "most": 2,
+    "columns": "label alpha chain crossing crossing_ensemble draw log_e log_e_ensemble lppd",
+}  # fmt: skip
 
-MOST_RUNS = 2
 REFERENCES = {"log_e": "own warm start", "log_e_ensemble": "all warm starts together"}
 """Column of the file -> what a chain is compared with."""
 LEVEL = "1/\N{GREEK SMALL LETTER ALPHA}"
@@ -78,9 +80,8 @@ def stopping_rule(shown: Sequence[Shown]) -> Drawing:
     A row of panels per run: evidence against the chain's own warm start, by which chains stop, evidence against the
     ensemble of all warm starts, and the LPPD of all chains by their draws. The dashed line is the level to stop at,
     log(1 / alpha) over draws. Values that are infinite or not a number leave a gap and a remark; +inf is enough to
-    stop, NaN is not. Raises ValueError for a file that holds something else or no rows, and for more runs than fit.
+    stop, NaN is not. Raises ValueError for a file that holds something else or no rows.
     """
-    check_fits(len(shown), MOST_RUNS, "runs")
     read = [Evidence.read(run.files["e_values"], name) for run, name in zip(shown, names(shown), strict=True)]
     runs = [one for both in read for one in both]
     extra = {one.name: _crossings(both) for both in read for one in both}

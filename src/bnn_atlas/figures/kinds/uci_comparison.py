@@ -12,12 +12,12 @@ from matplotlib.ticker import MaxNLocator
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fence
 from bnn_atlas.figures.method_looks import Look, draw_mark, label_rows, method_looks
-from bnn_atlas.figures.page import Drawing, Entries, check_fits, is_distrusted, trusted
+from bnn_atlas.figures.page import Drawing, Entries, is_distrusted, trusted
 from bnn_atlas.figures.set_scores import averaged, read_sets
 from bnn_atlas.figures.shown import Shown
 
 KIND = {
-    "repeats": ["label", "dataset"], "files": ["table"], "task": "regression",
+    "repeats": ["label", "dataset"], "files": ["table"], "task": "regression", "most_datasets": 6,
     "columns": "kind dataset metric label method run split value error over sd repetitions distrusted",
 }  # fmt: skip
 
@@ -25,8 +25,6 @@ METRICS = {
     "rmse_original_units": "RMSE\n(lower is better)",
     "lppd_original_units": "log-likelihood\n(higher is better)",
 }
-MOST = 6
-"""Largest number of data sets side by side."""
 FENCE = 4.0
 """Interquartile ranges from the quartiles within which a value sets the axis."""
 COLUMNS = [
@@ -43,10 +41,9 @@ def uci_comparison(shown: Sequence[Shown]) -> Drawing:
     the splits. A mark is white if a split has chains that should not be trusted. The numbers have a row of kind `mean`
     for each label, data set and metric, and one of kind `run` for each run and split; `distrusted` counts the runs and
     splits whose chains should not be trusted. Raises ValueError if a run lacks these metrics, which only regressions
-    have, for runs of a label that differ in more than seeds, and for more data sets than fit.
+    have.
     """
     titles, looks = {one.dataset: one.dataset_title for one in shown}, method_looks(shown)
-    check_fits(len(titles), MOST, "data sets")
     rows = read_sets(shown, list(METRICS))
     bad = {(one.run, one.split): is_distrusted(one.label, trusted([one])) for one in shown}
     singles = rows.assign(

@@ -17,7 +17,7 @@ from bnn_atlas.metrics.tables.parquet import read_table
 
 KIND = {
     "files": ["table"], "output": "table", "task": "regression", "repeats": ["label", "dataset"],
-    "columns": "metric method dataset repetitions mean sd rank best mean_rank ranked_datasets",
+    "columns": "metric method dataset repetitions mean sd distrusted rank best mean_rank ranked_datasets",
 }  # fmt: skip
 
 

@@ -22,12 +22,32 @@ from bnn_atlas.published import Number, published_numbers
 from bnn_atlas.symmetry.barriers import barrier_frame, with_transpositions
 
 KINDS = {
-    "barrier_against_transpositions": {"files": ["lines", "matches"]},
-    "barrier_along_training": {"files": ["lines", "matches"]},
-    "distance_against_transpositions": {"files": ["matches"], "some": ["permuted copies"]},
-    "loss_surface": {"files": ["lines"]},
-    "transpositions_along_line": {"files": ["matches"], "some": ["points inside lines"]},
-    "transpositions_stability": {"files": ["matches"], "some": ["permuted copies"]},
+    "barrier_against_transpositions": {
+        "files": ["lines", "matches"],
+        "columns": "label run split first second state planted transpositions units sup midpoint max",
+    },
+    "barrier_along_training": {
+        "files": ["lines", "matches"],
+        "repeats": ["figure"],
+        "columns": "panel state rows x mean sd pairs",
+    },
+    "distance_against_transpositions": {
+        "files": ["matches"],
+        "some": ["permuted copies"],
+        "columns": "label run split first second state planted transpositions change ceiling squared_distance",
+    },
+    "loss_surface": {"files": ["lines"], "repeats": ["figure"], "columns": "state draw point mean sd pairs"},
+    "transpositions_along_line": {
+        "files": ["matches"],
+        "some": ["points inside lines"],
+        "repeats": ["figure"],
+        "columns": "state draw point mean sd pairs ceiling",
+    },
+    "transpositions_stability": {
+        "files": ["matches"],
+        "some": ["permuted copies"],
+        "columns": "label run split first second state planted transpositions change ceiling squared_distance",
+    },
 }
 
 TEXTS = {

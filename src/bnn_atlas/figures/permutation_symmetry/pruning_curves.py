@@ -14,8 +14,16 @@ from bnn_atlas.metrics.tables.parquet import PRUNING_SCHEMA, read_frame
 from bnn_atlas.published import published_numbers
 
 KINDS = {
-    "pruning_controls": {"files": ["pruning_curves"], "runs": "one"},
-    "pruning_curves": {"files": ["pruning_curves"], "runs": "one"},
+    "pruning_controls": {
+        "files": ["pruning_curves"],
+        "runs": "one",
+        "columns": "dead_inputs network of rank kept accuracy standard_error orders",
+    },
+    "pruning_curves": {
+        "files": ["pruning_curves"],
+        "runs": "one",
+        "columns": "network of rank kept accuracy standard_error orders whose published",
+    },
 }
 
 PUBLISHED_DATA = "mnist"

@@ -10,7 +10,10 @@ from bnn_atlas.figures import page, style
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 
-KIND = {"files": ["table"], "needs": ["normal prior", "one split"]}
+KIND = {
+    "files": ["table"], "needs": ["normal prior", "one split"], "apart": ["label"],
+    "columns": "run label role layer place prior_distance marginal_sd",
+}  # fmt: skip
 
 METRICS = {"prior_distance": "distance to the prior", "marginal_sd": "sd over the prior's"}
 """Metric -> text at the axis."""

@@ -9,7 +9,7 @@ import pandas as pd
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.config.parts.figures import setting
-from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.averages import at_infinity
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
 from bnn_atlas.metrics.judgement.checks import Status
@@ -57,15 +57,11 @@ def sweep_table(
     `rhat_share_above` is the share above the limit, and `trust` is what all checks say about the chains. Methods whose
     draws are of a kind in `levels` have no place along the field: their x is NaN. A metric that a run lacks is left
     out, or NaN if all its chains are excluded; `AT_INFINITY` is left out for chains that have not converged, since more
-    draws from elsewhere are missing there. Raises ValueError for a metric that no run has (other than
-    `AT_INFINITY`), for runs of different tasks, and for runs of one label and value that differ in more than seeds and
-    splits.
+    draws from elsewhere are missing there. Raises ValueError for a metric that no run has, other than
+    `AT_INFINITY`.
     """
     is_level = [method(one.method).kind_of_draws in levels for one in shown]
     values = [np.nan if level else value_of(one, field) for one, level in zip(shown, is_level, strict=True)]
-    names = [line_name(one) for one in shown]
-    texts = [f"{value:g}" if isinstance(value, float) else value for value in values]
-    check_repetitions(shown, [f"'{name}' at {text}" for name, text in zip(names, texts, strict=True)])
     rows = [
         {"field": field.name, "x": value, **row}
         for one, value in zip(shown, values, strict=True)
