@@ -37,7 +37,6 @@ marginal_densities <- function(draws, chains_shown, remark = "") {
   count <- sum(vapply(lines, function(line) max(lengths(rows[line])), 0))
   more <- if (length(rows) > 1) 0.32 * length(lines) else 0
   height <- 0.75 + 0.12 * (length(said) - 1) + count * (if (count > 6) 0.75 else if (count == 1) 1.5 else 0.85) + more
-  if (length(rows) == 1) curves$run <- NULL
   list(plot = plot, data = curves, width = text_width, height = height)
 }
 

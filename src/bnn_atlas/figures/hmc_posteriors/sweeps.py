@@ -24,13 +24,13 @@ KINDS = {
         "files": ["table"], "levels": "one point per chain", "same": ["task"],
         "repeats": ["line", "place"], "along": {"prior.variance": []},
         "columns": "kind field label method x metric value error error_over repetitions converged rhat_share_above "
-        "trust",
+        "trust approximate",
     },
     "sgmcmc_bias": {
         "files": ["table"], "levels": "Markov chain, exact in the limit", "same": ["task"],
         "repeats": ["line", "place"], "along": {"method.step_size": []},
         "columns": "kind field label method x metric value error error_over repetitions converged rhat_share_above "
-        "trust",
+        "trust approximate",
     },
     "step_size_acceptance": {
         "files": ["table"], "levels": "one point per chain", "same": ["task"],

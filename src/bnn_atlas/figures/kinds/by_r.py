@@ -16,7 +16,7 @@ KINDS = {
     "marginal_densities": {
         "sections": ["subset"],
         "apart": ["label"],
-        "columns": "layer label curve chain x density prior_distance",
+        "columns": "run layer label curve chain x density",
     },
     "bias_ridges": {
         "sections": ["subset"],

@@ -67,8 +67,7 @@ def joined(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """All plotted numbers, first the runs' and then the published ones."""
     parts = [table.assign(kind="run"), published.assign(kind="published")]
     data = pd.concat([part for part in parts if len(part)], ignore_index=True)
-    columns = ["kind", *table.columns, *(["approximate"] if len(published) else [])]
-    return data[columns].astype({"repetitions": "Int64"})
+    return data.reindex(columns=["kind", *table.columns, "approximate"]).astype({"repetitions": "Int64"})
 
 
 def sweep_figure(
