@@ -200,13 +200,14 @@ def test_rule_names_are_read_from_the_snakefile_and_its_rules() -> None:
 def test_a_setting_that_all_runs_of_an_entry_share_is_told_once(tmp_path: Path) -> None:
     def edit(study: dict[str, Any]) -> None:
         study["runs"]["two"] = {**RUN, "grid": {"likelihood.sigma": [1, 2]}}
-        study["figures"]["few"] = {"draw": "prior_depth", "runs": ["two"], "labels": {"two": "Both"}}
+        few = {"draw": "cross_layer_correlation", "runs": ["two"], "labels": {"two": "Both"}, "subset": {}}
+        study["figures"]["few"] = few
 
     told = figure(atlas(tmp_path, edit), "small_few").settings
     assert told.count({"two: method.warmup": "1000"}) == told.count({"two: label": "Both"}) == 1
     assert {"two-sigma1: likelihood.sigma": "1.0"} in told
     assert {"two-sigma2: likelihood.sigma": "2.0"} in told
-    assert {"few: draw": "prior_depth"} in told
+    assert {"few: draw": "cross_layer_correlation"} in told
     assert all(len(setting) == 1 for setting in told)
 
 

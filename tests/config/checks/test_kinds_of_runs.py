@@ -47,7 +47,7 @@ def checked(folder: Path, runs: dict[str, Any], /, **figure: Any) -> None:
         (
             {"a": SCALES, "b": ENSEMBLE},
             {"draw": "sampling_vs_ensemble", "labels": {"a": "x"}},
-            "'a-scale0.3' and 'a-scale1' have one row and method in 'sampling_vs_ensemble' but differ in more",
+            "'a-scale0.3' and 'a-scale1' have one row, method in 'sampling_vs_ensemble' but differ in more",
         ),
         ({"a": SEEDS, "b": ENSEMBLE}, {"draw": "sampling_vs_ensemble"}, None),
         ({"a": RUN, "b": SAMPLED}, {"draw": "prior_depth"}, "shows one sampling method, not mclmc, hmc"),
@@ -71,7 +71,7 @@ def checked(folder: Path, runs: dict[str, Any], /, **figure: Any) -> None:
         (
             {"a": RUN, "b": SAMPLED},
             {"draw": "cumulative_lppd", "labels": {"a": "MILE", "b": "MILE"}},
-            "'a' and 'b' have one label and dataset in 'cumulative_lppd' but differ in more than their seeds",
+            "'a' and 'b' have one label, dataset in 'cumulative_lppd' but differ in more than their seeds",
         ),
         ({"a": SEEDS}, {"draw": "cumulative_lppd", "labels": {"a": "MILE"}}, None),
         ({"a": RUN}, {"draw": "cumulative_lppd", "runs": ["a", "a"]}, "'a' is named twice, by 'a' and 'a'"),
@@ -84,7 +84,7 @@ def checked(folder: Path, runs: dict[str, Any], /, **figure: Any) -> None:
         (
             {"a": TEMPERATURES, "b": SAMPLED},
             {"draw": "cold_posterior", "labels": {"a": "x", "b": "x"}},
-            "'a-temperature1' and 'b' have one line and place",
+            "'a-temperature1' and 'b' have one line, place",
         ),
         (
             {"a": RUN, "b": RUN, "c": RUN | TO_A, "d": RUN | TO_B},
@@ -149,7 +149,7 @@ def test_runs_of_one_label_that_are_no_repetitions_are_never_averaged(name: str,
     slow = RUN | {"method": RUN["method"] | {"warmup": 2000}}
     study = studies(tmp_path, {"a": RUN, "b": slow, "c": SEEDS})["small"]
     config = FigureConfig(draw=name, runs=("a", "b"), labels=dict.fromkeys("ab", "x"))
-    together = f"'a' and 'b' have one {' and '.join(kinds()[name].repeats)} in '{name}' but differ in more than"
+    together = f"'a' and 'b' have one {', '.join(kinds()[name].repeats)} in '{name}' but differ in more than"
     assert any(together in each for each in _wrong_kinds_of_runs(config, kinds()[name], shown_of(study, "ab")))
     config = FigureConfig(draw=name, runs=("c",), labels={"c": "x"})
     assert not any("differ" in each for each in _wrong_kinds_of_runs(config, kinds()[name], shown_of(study, "c")))

@@ -268,7 +268,7 @@ def test_runs_of_takes_runs_and_grids_in_the_order_named(tmp_path: Path) -> None
 
 
 def test_labels_are_given_by_run_or_grid_and_by_exact_name(tmp_path: Path) -> None:
-    curve = {"runs": ["one", "one-wide", "one-seed2"], "labels": {"one": "A", "one-seed2": "B"}}
+    curve = {"runs": ["one", "one-wide"], "labels": {"one": "A", "one-seed2": "B"}}
     loaded = studies(tmp_path, {"one": SEEDS, "one-wide": RUN}, figures={"curve": curve})
     config = loaded["small"].figures["curve"]
     assert legend_texts(config, shown_runs(loaded, "small", config.runs)) == {

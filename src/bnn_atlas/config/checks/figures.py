@@ -270,7 +270,7 @@ def conditions(kind: Kind) -> list[str]:
     found += [f"at most {kind.most_datasets} data sets"] if kind.most_datasets else []
     found += [f"at most {kind.most_other_data} out-of-distribution data sets"] if kind.most_other_data else []
     found += [f"the same {what} in evaluate.shifts of all runs" for what in kind.shifts]
-    found += [f"runs of one {' and '.join(kind.repeats)} that differ in seeds only"] if kind.repeats else []
+    found += [f"runs of one {', '.join(kind.repeats)} that differ in seeds only"] if kind.repeats else []
     found += [f"runs that differ in {' or '.join(kind.along)}"] if kind.along else []
     found += [f"runs of one {' and '.join(kind.same)}"] if kind.same else []
     found += [f"no two runs or splits of one {' and '.join(kind.apart)}"] if kind.apart else []
@@ -461,9 +461,10 @@ def _wrong_kinds_of_runs(config: FigureConfig, kind: Kind, runs: Mapping[str, Ru
         setting = repr((run.study, run.entry, run.config.model, run.config.likelihood, sorted(fixed.items())))
         other, first = seen.setdefault(tuple(parts[part] for part in kind.repeats), (name, setting))
         if first != setting:
+            by_label = {"label", "row", "column", "line"} & {*kind.repeats}
             yield (
-                f".runs: '{other}' and '{name}' have one {' and '.join(kind.repeats)} in '{kind.name}' but differ in "
-                "more than their seeds; give them different labels, or leave one out"
+                f".runs: '{other}' and '{name}' have one {', '.join(kind.repeats)} in '{kind.name}' but differ in more "
+                f"than their seeds; {'give them different labels, or ' if by_label else ''}leave one out"
             )
 
 
