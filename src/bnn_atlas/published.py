@@ -26,7 +26,8 @@ class Number(NamedTuple):
     error: Decimal | None
     """The printed error."""
     repetitions: int | None
-    """Over how many repetitions that error is a standard deviation; None if it is a standard error, or not known."""
+    """Over how many repetitions that error is a standard deviation, one less for that of a population; None if it is a
+    standard error, or not known."""
     read_off: Decimal | None
     """The error of reading it off a picture; None for printed digits."""
     source: str
