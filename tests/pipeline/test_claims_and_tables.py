@@ -168,7 +168,7 @@ def test_a_step_ends_with_verdicts_on_the_console(workspace: Path) -> None:
     table = run.stdout.partition("Made in ")[2].splitlines()
     assert [line.split() for line in table[2:4]] == [
         ["claim", "paper", "here", "verdict"],
-        ["error", "≤", "0.5", "0.50", "±", "0.10", "holds", "(another", "problem)"],
+        ["error", "≤", "0.9", "0.50", "±", "0.10", "holds", "(another", "problem)"],
     ]
     refused = snakemake(workspace, "evaluate", "--config", "scale=laptop")
     assert refused.returncode != 0
