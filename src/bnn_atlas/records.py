@@ -157,9 +157,10 @@ def _read(path: Path, *state: int) -> dict[str, Any]:
     return {} if _HELD.search(text) else parsed_text(text)
 
 
-def parsed(path: Path) -> dict[str, Any]:
-    """What a record says, even while its result is made again; empty if it is damaged."""
-    return parsed_text(path.read_text(encoding="utf-8", errors="replace"))
+def is_unreadable(path: Path) -> bool:
+    """Whether a record has been damaged; one that names only its holder, which was killed, has not."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return bool(_HELD.sub("", text).strip()) and not parsed_text(text)
 
 
 def is_busy(path: Path) -> bool:

@@ -78,9 +78,17 @@ def test_damage_ends_with_an_error_and_mending_removes_it(results: Path, caplog:
     assert "mend=true" in caplog.text
     assert sorted(results.rglob("*")) == before
     check(results=results, mend=True)
-    gone = {results / file for file in (*OTHERS["damaged"], *OTHERS["left_over"])}
+    gone = {results / file for file in (*OTHERS["damaged"], *OTHERS["left_over"], "tables/.damaged.csv.record")}
     assert {path for path in before if not path.exists()} == gone
-    check(results=results, mend=False)
+    assert not look_at(results).left_over, "mending leaves nothing to mend"
+
+
+def test_the_record_of_a_job_that_was_killed_is_not_damaged(results: Path) -> None:
+    (results / "figures" / ".killed.pdf.record").write_text("\nheld by process (1 on here)\n")
+    (results / "figures" / ".flipped.pdf.record").write_text("flipped")
+    found = look_at(results)
+    assert names([*found.damaged], results) == OTHERS["damaged"] | {"figures/.flipped.pdf.record"}
+    assert names(found.left_over, results) == OTHERS["left_over"] | {"figures/.killed.pdf.record"}
 
 
 @pytest.mark.parametrize("text", ['{"outputs": 3}', '{"outputs": {"tables/a.csv": 0}}', "[]", "{", "flipped"])
@@ -114,6 +122,7 @@ def test_a_list_goes_with_the_trace_that_it_names(results: Path) -> None:
     check(results=results, mend=True)
     assert not (results / "run" / "trace.zarr").exists()
     assert not (results / "pool.json").exists()
+    assert not look_at(results).left_over
 
 
 def test_what_a_job_has_made_again_meanwhile_is_not_removed(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +150,10 @@ with held({str(results / "figures" / "c.pdf")!r}):
     assert "figures/.b.0123abcd.csv" in names(look_at(results).left_over, results)
 
 
-def test_the_list_is_short(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_is_short_and_the_log_has_all(
+    results: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     for number in range(500):
         (results / "tables" / f"own{number}.csv").touch()
     (results / "tables" / "damaged.csv").unlink()
@@ -149,3 +161,4 @@ def test_the_list_is_short(results: Path, capsys: pytest.CaptureFixture[str]) ->
     text = capsys.readouterr().out
     assert "502 without a record" in text
     assert len(text.splitlines()) < 40
+    assert all(f"own{number}.csv" in caplog.text for number in range(500))

@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 ASIDE = ("logs", "benchmarks", "records", "so_far", "site")
 """Folders below the results that hold no results."""
 SHOWN = 12
-"""Paths of a kind that are listed."""
+"""Paths of a kind that are printed; the log lists all."""
 
 
 class Found(NamedTuple):
@@ -28,20 +28,21 @@ class Found(NamedTuple):
     """First those from which others were made."""
     left_over: list[Path]
 
-    def text(self, results: Path, mend: bool) -> str:
-        """A line for each kind, with its first paths."""
+    def text(self, results: Path, mend: bool, shown: int | None = None) -> str:
+        """A line for each kind, with its paths, at most `shown` of them."""
         kinds = {
             "damaged": [*self.damaged],
             "missing, though recorded (made when something needs it)": self.missing,
             "stale: what they were made from has changed (the next call that needs them makes them again)": self.stale,
             "without a record (made by an earlier version, or not by this pipeline)": self.unrecorded,
-            "left over by jobs that were killed": self.left_over,
+            "left over by jobs that were killed, or from results that are gone": self.left_over,
         }
         lines = [f"{self.whole:,} results in {results} are as recorded."]
         for kind, paths in kinds.items():
             if paths:
-                lines += [f"{len(paths):,} {kind}:", *(f"  {path}" for path in paths[:SHOWN])]
-                lines += [f"  and {len(paths) - SHOWN:,} more"] if len(paths) > SHOWN else []
+                lines += [f"{len(paths):,} {kind}:", *(f"  {path}" for path in paths[:shown])]
+                more = len(paths) - len(paths[:shown])
+                lines += [f"  and {more:,} more, listed in {results / 'logs' / 'check.log'}"] if more else []
         if self.damaged or self.left_over:
             removed = "is removed" if mend else "is removed by `--config mend=true`"
             lines.append(f"What is damaged or left over {removed}; a call that needs it makes it again.")
@@ -62,23 +63,22 @@ def check(*, results: str | Path, mend: bool) -> None:
         for path in found.left_over:
             if path.exists() and not any(map(records.is_busy, path.parent.glob(".*.record"))):
                 remove(path)
-    text = found.text(Path(results), mend)
+    log.info("%s", found.text(Path(results), mend))
     if found.damaged and not mend:
-        log.info("%s", text)  # Snakemake prints the log of a job that fails
-        raise SystemExit(1)
-    print(text)
+        raise SystemExit(1)  # Snakemake prints the log of a job that fails
+    print(found.text(Path(results), mend, SHOWN))
 
 
 def _remove_damaged(path: Path, record: Path, results: Path) -> None:
-    """Remove a result or its record if it is still damaged when no job makes it."""
+    """Remove a result that is still damaged when no job makes it, and its record with its last output."""
     from bnn_atlas.locks import lock  # imports JAX, which reading does not need
 
     with lock(record, f"to look at {path} again") as (file, _):
         outputs = records.parsed_text(file.read()).get("outputs", {})
-        if path == record and not outputs:
-            path.unlink()
-        elif path.exists() and records.digest(path) != outputs.get(records.name_of(path, results)):
+        if path != record and path.exists() and records.digest(path) != outputs.get(records.name_of(path, results)):
             remove(path)
+        if not any((results / name).exists() for name in outputs):
+            remove(record)
 
 
 def _remove_lists_of(damaged: Iterable[Path], results: Path) -> None:
@@ -87,8 +87,8 @@ def _remove_lists_of(damaged: Iterable[Path], results: Path) -> None:
     for record in sorted(results.rglob(".*.record")) if gone else ():
         content = records.read(record)
         if content.get("rule") == "pool" and gone & {*content["inputs"]}:
-            for name in content["outputs"]:
-                remove(results / name)
+            for path in [*(results / name for name in content["outputs"]), record]:
+                remove(path)
 
 
 def look_at(results: Path) -> Found:
@@ -100,7 +100,7 @@ def look_at(results: Path) -> Found:
     for record in sorted(results.rglob(".*.record")):
         if records.is_busy(record):
             busy.add(record.parent)
-        elif record.stat().st_size and not records.parsed(record):
+        elif records.is_unreadable(record):
             found.damaged[record] = record
         content = records.read(record)
         outputs = {results / name: digest for name, digest in content.get("outputs", {}).items()}
@@ -123,7 +123,7 @@ def look_at(results: Path) -> Found:
         if any(known.get(results / name, digest) != digest for name, digest in names.items()):
             found.stale.append(path)
     for path in _files(results, known):
-        if path.parent in busy or path.relative_to(results).parts[0] in ASIDE:
+        if path.parent in busy or path in found.damaged or path.relative_to(results).parts[0] in ASIDE:
             continue
         if _is_left_over(path):
             found.left_over.append(path)
