@@ -62,6 +62,11 @@ def test_only_the_runs_with_the_label_of_a_number_answer_for_it(tmp_path: Path) 
         assert (found.trust is not None and found.trust.words.startswith("do not trust")) == (label == "first")
 
 
+def test_a_number_of_a_figure_at_full_size_needs_the_whole_figure(tmp_path: Path) -> None:
+    found = judged(tmp_path, claimed(CLAIM | {"full_size": True}, runs=RUNS, figures={"curve": {"runs": ["one"]}}))
+    assert found.needed == "scale paper: snakemake --cores 2 curve --config scale=paper"
+
+
 def test_a_figure_that_is_missing_or_shows_something_else_does_not_answer(tmp_path: Path) -> None:
     runs = {"one": planned("one", other_data="dataset: airfoil -> diabetes")}
     cases: list[tuple[dict[str, Any], str]] = [
@@ -73,6 +78,9 @@ def test_a_figure_that_is_missing_or_shows_something_else_does_not_answer(tmp_pa
         found = judged(tmp_path, claimed(CLAIM, **changes))
         assert found.verdict == Verdict.TO_RUN
         assert reason in found.reason
+    absent = CLAIM | {"in_figure": {"column": "c", "where": {"kind": "z"}}}
+    found = judged(tmp_path, claimed(absent, figures=NO_RUNS))
+    assert (found.verdict, found.reason) == (Verdict.TO_RUN, "curve.csv: no row fits c where kind = z")
     study = claimed(CLAIM, figures=NO_RUNS)
     (tmp_path / "curve.csv").unlink()
     (unmade,) = judge_all([study], {}, {"small/curve": tmp_path / "curve.png"})

@@ -32,7 +32,8 @@ def judged(tmp_path: Path) -> Judged:
         for part, size in (("test", 0.0), ("train", 80.0)):
             rows += [row(run, size, metric=f"rows_{part}", split=n) for n in (0, 1)]
     below = COMPARISON | {"runs": ["single"], "than": {"runs": ["other"]}}
-    study = claimed({"runs": ["single"], "cause": CAUSE}, below, {"runs": ["gone"]}, runs=RUNS)
+    wrong = {"runs": ["other"], "erratum": "the formula gives {here}"}
+    study = claimed({"runs": ["single"], "cause": CAUSE}, below, {"runs": ["gone"]}, wrong, runs=RUNS)
     measured = table(tmp_path, rows)
     return {name: judge(name, study, measured) for name in study.claims.claims}, measured
 
@@ -67,7 +68,9 @@ def test_a_text_of_a_claim_can_have_its_own_value_and_the_table_holds_filled_tex
         with pytest.raises(KeyError, match=wrong):
             numbers.filled(text)
     write_claims(tmp_path / "claims.parquet", list(judged[0].values()), {"small": judged[1]})
-    first = pd.read_parquet(tmp_path / "claims.parquet").iloc[0]
+    rows = pd.read_parquet(tmp_path / "claims.parquet")
+    assert rows["reason"].iloc[3] == rows["erratum"].iloc[3] == "the formula gives 0.900 ± 0.010"
+    first = rows.iloc[0]
     assert (first["cause"], first["decided_by"], first["result"]) == ("it has 0.500 ± 0.010", "−0.4000", "0.8000")
 
 

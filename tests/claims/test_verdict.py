@@ -58,6 +58,10 @@ def test_a_number_of_full_size_is_not_answered_by_a_reduced_run(tmp_path: Path) 
     found = judged(tmp_path, [row("single", 0.5)], claimed({"runs": ["single"], "full_size": True}, runs=reduced))
     assert "paper's settings, and this scale reduces single" in found.reason
     assert "snakemake --cores 2 single --config scale=paper" in found.needed
+    one = {"mile-seed1": planned("mile", {"seed": 1}, reductions=["grid.seed: [1, 2, 3] -> [1]"])}
+    for rows in ([row("mile-seed1", 0.5)], []):
+        found = judged(tmp_path, rows, claimed({"full_size": True}, runs=one))
+        assert found.needed == "scale paper: snakemake --cores 2 mile --config scale=paper", "with all its seeds"
 
 
 def test_one_run_has_the_error_of_its_row_or_none(tmp_path: Path) -> None:

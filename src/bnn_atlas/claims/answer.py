@@ -11,7 +11,7 @@ import pandas as pd
 
 from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import ClaimedStudy
-from bnn_atlas.claims.sides import Answer, ClaimError, Problem, Repetition
+from bnn_atlas.claims.sides import Answer, ClaimError, MissingRowError, Problem, Repetition
 from bnn_atlas.config.claims.claim import Claim, FigureValue, Side
 from bnn_atlas.metrics.judgement.measure import ORDERINGS
 from bnn_atlas.metrics.judgement.trust import worst
@@ -245,7 +245,10 @@ def figure_answer(measured: Measured, side: Side, figure: str, study: ClaimedStu
     csv = Path(path).with_suffix(".csv") if path else None
     if csv is None or not csv.is_file():
         return Answer((), Problem(f"there is no CSV file of the figure '{figure}'", study.command([figure])))
-    value = figure_value(csv, side.in_figure)
+    try:
+        value = figure_value(csv, side.in_figure)
+    except MissingRowError as error:
+        return Answer((), Problem(str(error), f"runs that give it: {study.command([figure])}"))
     of_runs = [one for (run, _), one in measured.trusts.items() if run in runs]
     trust = worst(of_runs).words if runs else ""
     return Answer((Repetition(figure, 0, "", side.metric, 0, 0, 0, value, None, "", trust=trust),), None)
@@ -255,7 +258,7 @@ def figure_value(csv: Path, wanted: FigureValue) -> float:
     """The number in a CSV file to which a claim refers.
 
     Raises ClaimError if the file differs from its record (that of the figure, two folders below the results), if a
-    column is missing, if no row matches, and if several match a claim about one.
+    column is missing, and if several rows match a claim about one; MissingRowError if none does.
     """
     if is_damaged(csv, csv.absolute().parents[2]):
         raise ClaimError(f"{csv}: changed or damaged since it was made; delete it, and its figure is drawn again")
@@ -266,7 +269,7 @@ def figure_value(csv: Path, wanted: FigureValue) -> float:
         numbers = not isinstance(value, str) and pd.api.types.is_numeric_dtype(table[column])
         table = table[table[column] == value if numbers else table[column].astype(str) == str(value)]
     if table.empty:
-        raise ClaimError(f"{csv}: no row fits {wanted.text}")
+        raise MissingRowError(f"{csv.name}: no row fits {wanted.text}")
     return _taken(table[wanted.column], wanted, csv)
 
 

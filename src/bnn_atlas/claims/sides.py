@@ -7,6 +7,10 @@ class ClaimError(ValueError):
     """A claim does not determine which row of the table it means."""
 
 
+class MissingRowError(ClaimError):
+    """The CSV file of a figure has no row that a claim means."""
+
+
 class Repetition(NamedTuple):
     """The row that answers for one run and split, or the number of a figure (no split, no chains)."""
 

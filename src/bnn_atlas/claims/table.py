@@ -116,7 +116,7 @@ def _row(judged: Judgement, numbers: Numbers) -> dict[str, Any]:
         "scale": judged.study.scale,
         "identity": judged.identity,
         "verdict": str(judged.verdict),
-        "reason": judged.reason,
+        "reason": numbers.filled(judged.reason, judged),
         "needed": judged.needed,
         "paper_text": published(judged),
         "here": here(judged) if judged.measured else "",

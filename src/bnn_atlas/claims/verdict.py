@@ -134,11 +134,11 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     nothing = Judgement(
         study, name, Verdict.TO_RUN, "", "", study.identity(claim), None, None, None, None, (), reductions, rows
     )
-    if problem := own.problem or (other and (other.problem or _same_row(own, other, study, least))):
-        return nothing._replace(reason=problem.reason, needed=problem.needed)
     if claim.full_size and reductions:
         reason = f"the number is one of the paper's settings, and this scale reduces {', '.join(reductions)}"
-        return nothing._replace(reason=reason, needed=f"scale paper: {study.command(sorted(behind), 'paper')}")
+        return nothing._replace(reason=reason, needed=f"scale paper: {study.command(_made(claim), 'paper')}")
+    if problem := own.problem or (other and (other.problem or _same_row(own, other, study, least))):
+        return nothing._replace(reason=problem.reason, needed=problem.needed)
     every = (*own.rows, *(other.rows if other else ()))
     if why := _diverged(every, behind, measured):
         unknown = nothing._replace(verdict=Verdict.CANNOT_TELL, trust=worst(trusts) if trusts else None)
@@ -390,6 +390,12 @@ def _start_row(row: Repetition, side: Side, study: ClaimedStudy, measured: Measu
         wanted = wanted._replace(metric=CURVES.get(side.metric, side.metric), chains=row.chains)
     found = row_of(measured, wanted, study, starts, row.split)
     return found if isinstance(found, Repetition) else None
+
+
+def _made(claim: Claim) -> list[str]:
+    """What has to be made to answer a claim: its figure, or all runs that it names."""
+    named = [name for side in claim.sides.values() for name in side.runs]
+    return [claim.figure or ""] if claim.in_figure else named
 
 
 def _least_chains(claim: Claim) -> int:
