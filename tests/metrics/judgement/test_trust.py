@@ -200,6 +200,13 @@ def test_trust_of_every_run_and_split_is_that_of_its_own_rows():
     assert judging.worst([]) == Trust(UNKNOWN, "nothing was measured")
 
 
+def test_the_mean_of_an_approximation_is_one_network_whose_weights_need_no_size():
+    note = "5,000 parameters; draws from the prior have 1"
+    rows = rows_of(GOOD | {"prior_shell": 0.01, "rows_train": 100.0}, "compact", prior_shell=note)
+    assert judging.trust(rows).status is DISTRUST
+    assert judging.trust(rows.assign(chains=1, draws=1)).words == judging.NO_CHAIN
+
+
 def test_the_word_of_a_reference_is_found_in_a_note():
     word = f"{judging.UNCONVERGED}: ESS of the log posterior 4 (at least 100)"
     assert judging.reference_word(f"against hmc; {word}; scaled with all rows") == word

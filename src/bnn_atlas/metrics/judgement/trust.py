@@ -109,7 +109,7 @@ def sentence(made: list[Check]) -> str:
 
 
 def _point_or_approximation(table: pd.DataFrame) -> Trust:
-    """Trust of an optimum, which has no chain to converge, or of an approximation, which its draws cannot judge.
+    """Trust of an optimum or a mean network, which has no chain, or of an approximation, which its draws cannot judge.
 
     Neither is trusted if it has diverged or its noise is one number that has not converged, nor an approximation if the
     size of its weights is not that of the posterior. Draws with the moments of another run are trusted no more than
@@ -123,14 +123,15 @@ def _point_or_approximation(table: pd.DataFrame) -> Trust:
         return Trust(excluded.status, excluded.short)
     if noise is not None and noise.status is Status.DISTRUST:
         return Trust(noise.status, noise.short)
-    if method(table["method"].iloc[0]).kind_of_draws is KindOfDraws.POINT:
+    for value, note in table.loc[table["metric"] == SOURCE, ["value", "note"]].itertuples(index=False):
+        if value == 0:
+            return Trust(Status.DISTRUST, note.split("; ")[0])
+    is_point = method(table["method"].iloc[0]).kind_of_draws is KindOfDraws.POINT
+    if is_point or table[["chains", "draws"]].to_numpy().max() == 1:
         return Trust(Status.FINE, NO_CHAIN)
     shell = shell_check(rows)
     if shell is not None and shell.status is Status.DISTRUST:
         return Trust(shell.status, shell.short)
-    for value, note in table.loc[table["metric"] == SOURCE, ["value", "note"]].itertuples(index=False):
-        if value == 0:
-            return Trust(Status.DISTRUST, note.split("; ")[0])
     return Trust(Status.UNKNOWN, independent_check().short)
 
 
