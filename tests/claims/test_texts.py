@@ -110,7 +110,7 @@ LITERAL = re.compile(r"(?<![\w.,:/^-])[~−-]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?![\
 """A number in a text, but not a part of a name such as 2x8, CIFAR-10 or layer1."""
 STALE: dict[str, list[str]] = {
     "hmc_posteriors": [
-        "draws_of_three_chains_stand_apart", "synthetic_acceptance", "mnist_acceptance_30",
+        "synthetic_acceptance", "mnist_acceptance_30",
     ],
     "sampling_perspective": [
         "rescaling_zero", "circle_fills_with_units",
