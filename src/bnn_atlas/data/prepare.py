@@ -74,9 +74,9 @@ def _from_tables(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path]
         tables.append(read_table(path, reader))
     table = _joined(tables)
     rows = len(next(iter((table.numbers | table.words).values())))
-    for remark in remarks(
-        {key: list(map(str, words)) for key, words in table.words.items()}, entry.target, rows, table.left_out
-    ):
+    numbers: dict[str, list[float]] = {key: values.tolist() for key, values in table.numbers.items()}
+    words = {key: list(map(str, cells)) for key, cells in table.words.items()}
+    for remark in remarks(numbers, words, entry.target, rows, table.left_out):
         LOG.warning("%s: %s", name, remark)
     return _dataset(name, entry, table)
 

@@ -79,7 +79,7 @@ def new(data: Path, target: str, name: str | None, task: str | None, root: Path)
     if not registry.is_file():
         raise ConfigError(f"{root}: there is no config/datasets.yaml here; call this in the folder of the repository")
     if not data.is_file():
-        raise ConfigError(f"{data}: no such file")
+        raise ConfigError(f"{data}: {'a folder; give the file in it' if data.is_dir() else 'no such file'}")
     name = name or re.sub(r"\W+", "_", data.name.split(".")[0].lower(), flags=re.ASCII).strip("_") or "my_table"
     name = name if name[0].isalpha() else f"data_{name}"
     study = root / "config" / "studies" / f"{name}.yaml"
@@ -190,7 +190,7 @@ def _said(name: str, entry: dict[str, Any], found: Survey, seen: Seen) -> list[s
     lines += [f"Guessed: {keys_text(guessed, MANY)}. Correct what is wrong in config/datasets.yaml."]
     if "" in seen.header:
         lines.append("Columns without a name are not used.")
-    notes = remarks(seen.parsed.words, entry["target"], rows, seen.parsed.left_out)
+    notes = remarks(seen.parsed.numbers, seen.parsed.words, entry["target"], rows, seen.parsed.left_out)
     lines += [f"Note: {note}." for note in (*filter(None, [seen.form]), *notes)]
     minutes = (START + SWEEP * rows * 0.8 * parameters) / 60
     time = f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.0f} h"

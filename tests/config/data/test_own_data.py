@@ -93,6 +93,7 @@ BINARIES = {
     b"\xfd7zXZ\0": "an xz archive", b"PAR1": "a Parquet file",
 }  # fmt: skip
 REFUNDS = "".join(f"{i},({i / 10})\n" if i % 3 else f"{i},{i}\n" for i in range(1, 40)) + "1,2\n" * 20
+UNCLOSED = "5,1,3\n4,2,1\n" * 5 + '"5,1,3\n' + "6,2,3\n" * 29
 CLASSES = {"text": ["soil"], "target": "kind", "task": "classification"}
 MANY = {"columns": ["a", "y"], **NUMBERS}
 
@@ -110,6 +111,8 @@ MANY = {"columns": ["a", "y"], **NUMBERS}
         *((CSV, {"encoding": name}, [f"encoding = '{name}'", "no such enc"]) for name in ("utf-99", "base64", "rot13")),
         *((start + CSV.encode(), NUMBERS, ["cannot be read: it is", what]) for start, what in BINARIES.items()),
         ("a,y\n1,2\n3\0,4\n", NUMBERS, ["line 3 has a NUL byte", "save it as CSV"]),
+        (f"a,b,y\n{UNCLOSED}", NUMBERS, ["line 12: the quote (\") before '5,1,3' is not closed", "up to line 41"]),
+        ("a,b,y\n" + UNCLOSED.replace('"5,1,3', '5,1,"3'), NUMBERS, ["line 12: the quote (\") before '3' is"]),
         (f"a,y\n{REFUNDS}", NUMBERS, ["line 2, column 'y': '(0.1)' is not a finite number", "as numbers in the file"]),
         ("a,y\n1,2\n2,3\n3,<1\n", NUMBERS, ["'<1' is not a finite number", "not left out because of its target"]),
         *(
@@ -169,6 +172,7 @@ LABELS = "a,kind\n" + "".join(f"{i},{'elm' if i % 2 else 'ash'}\n" for i in rang
         (MESSY.encode("utf-16"), {"target": "Wert"}, 39, ["utf-16", "line 43, column 'Breite': 'NA'", '";"']),
         (LABELS, {"target": "kind", "task": "classification"}, 30, ["line 32, column 'kind': 'NA' is a missing value"]),
         (LABELS, {"target": "kind"}, 30, ["line 2, column 'kind': 'ash' is not a finite number"]),
+        ('a,y\n1,"12,34,567.5"\n2,"1,000"\n3,5\n', {}, 3, ["line 2, column 'y': '12,34,567.5'", '`thousands: ","`']),
         ('a,y\n1,"2,074.14"\n2,"1,000"\n3,5\n', {}, 3, ["line 2, column 'y': '2,074.14'", '`thousands: ","`']),
         ("# by hand\na,y\n# later\n1,2\n2,3\n", {}, 2, ["line 1: a comment", '`comment: "#"`']),
         ("a\ty\n1\t2\n4\t5\n", {"name": "m.tsv", "separator": ","}, 2, ['`separator: "\\t"`']),
@@ -190,6 +194,8 @@ LABELS = "a,kind\n" + "".join(f"{i},{'elm' if i % 2 else 'ash'}\n" for i in rang
         ("a,y\n12,1\n\u2013,2\n7,3\n", {}, 2, ['`missing: ["\u2013"]`']),
         (WEIGHTS, {}, 30, ["column 'm': '10 kg'", "numbers with 'kg': write the numbers alone in the file", '["m"]`']),
         (WEIGHTS.replace("kg", "\u20ac"), {}, 30, ["numbers with '\u20ac'", '["m"]`']),
+        (re.sub(r"(\d+) kg", r"-\1%", WEIGHTS), {}, 30, ["these are numbers with '%'", '["m"]`']),
+        (re.sub(r"(\d+) kg", r"(\1)", WEIGHTS), {}, 30, ["these are numbers in brackets", '["m"]`']),
         (WEIGHTS.replace(" kg", "", 26), {}, 26, ["numbers with 'kg': write the numbers alone", '`missing: ["36 kg"']),
     ],
 )  # fmt: skip
@@ -293,14 +299,54 @@ def test_text_in_a_workbook_may_hold_numbers_of_any_form(tmp_path: Path, monkeyp
     ],
 )
 def test_labels_that_are_most_likely_the_same_are_named(labels: list[str], alike: str) -> None:
-    said = [remark for remark in remarks({"y": labels * 20}, "y", 60, 0) if "different classes" in remark]
+    said = [remark for remark in remarks({}, {"y": labels * 20}, "y", 60, 0) if "different classes" in remark]
     assert [remark for remark in said if alike in remark] == said
     assert bool(said) == bool(alike)
 
 
-def test_words_that_often_mean_no_value_are_named() -> None:
-    (said,) = remarks({"colour": ["red", "NA", "blue", "NULL"] * 20}, "y", 80, 0)
-    assert "column 'colour': taken as words: 'NA', 'NULL'" in said
+@pytest.mark.parametrize("word", ["-", "--", "missing", "None", "n.a", "unknown", "NULL", "?", "(not available)"])
+def test_words_that_often_mean_no_value_are_named(word: str) -> None:
+    columns = {"colour": ["red", word, "blue"] * 30, "y": ["A", "B", word] * 30}
+    said = remarks({}, columns, "y", 90, 0)
+    assert [f"column 'colour': taken as words: {word!r};", f"column 'y': taken as classes: {word!r};"] == [
+        remark[: remark.index(";") + 1] for remark in said if "taken as" in remark
+    ]
+
+
+@pytest.mark.parametrize(
+    ("others", "code", "named"),
+    [
+        ([i / 10 for i in range(-20, 20)], -999, True),
+        ([100.5 * i for i in range(-20, 40)], 9999, True),
+        ([40.5 + i for i in range(40)] * 2, 0, False),
+        ([400.5 + i for i in range(40)] * 2, 0, True),
+        ([1, 2, 3, 4, 5] * 9, 99, True),
+        ([0, 1] * 20, -9, True),
+        ([0, 1] * 20, 10, False),
+        ([2**i for i in range(20)] * 2, 2**20, False),
+    ],
+)
+def test_numbers_that_often_mean_no_value_are_named(others: list[float], code: float, named: bool) -> None:
+    values = [*others, code, code, code]
+    inputs = [i % 7 for i in range(len(values))]
+    said = [
+        *remarks({"a": values, "y": inputs}, {}, "y", len(values), 0),
+        *remarks({"a": inputs, "y": values}, {}, "y", len(values), 0),
+        *remarks({"a": inputs}, {"y": list(map(str, values))}, "y", len(values), 0),
+    ]
+    codes = [remark for remark in said if "far from" in remark]
+    assert len(codes) == 3 * named
+    assert all(f": {code} in 3 of {len(values)} rows" in remark and "`missing`" in remark for remark in codes)
+
+
+def test_inputs_that_tell_nothing_or_all_are_named() -> None:
+    y = [i % 9 + 0.1 * (i % 4) for i in range(72)]
+    numbers = {"y": y, "const": [3.0] * 72, "inches": [2.54 * v - 1 for v in y], "good": [i % 5 for i in range(72)]}
+    words = {"same": ["x"] * 72, "flag": ["True", "true", "FALSE", "False"] * 18, "code": [f"c{v:.1f}" for v in y]}
+    said = remarks(numbers, words, "y", 72, 0)
+    assert [remark.partition(":")[0] for remark in said] == [
+        f"column '{name}'" for name in ("flag", "flag", "const", "inches", "same", "code")
+    ]
 
 
 def test_what_is_odd_is_said_in_the_log_of_prepare(

@@ -70,8 +70,8 @@ class Numbers(Model):
     decimal: Annotated[Literal[".", ","], Field(exclude_if=lambda value: value == ".")] = "."
     """What stands before the decimals of a number."""
     thousands: Annotated[Character | None, Field(exclude_if=lambda value: value is None)] = None
-    """What stands between groups of three digits, such as the comma of 2,074.14; a blank also means a narrow or
-    no-break one, and an apostrophe also a curved one."""
+    """What stands between groups of three digits, such as the comma of 2,074.14 (or of two, as in 12,34,567); a blank
+    also means a narrow or no-break one, and an apostrophe also a curved one."""
 
 
 class Written(Numbers):
@@ -200,7 +200,7 @@ def with_index(header: Sequence[str], rows: Sequence[Row]) -> list[str]:
 
 
 def number(cell: str, decimal: str = ".", thousands: str | None = None) -> float | None:
-    """The finite number in a cell; None if there is none, or if digits are not in groups of three."""
+    """The finite number in a cell; None if there is none, or if its digits are grouped in another way."""
     if "_" in cell:  # float takes 1_0 for 10
         return None
     if isinstance(cell, Real):
@@ -211,7 +211,8 @@ def number(cell: str, decimal: str = ".", thousands: str | None = None) -> float
             cell = re.sub(f"[{ALIKE[thousands]}]", thousands, cell)
         if thousands in cell:
             mark, point = re.escape(thousands), re.escape(decimal)
-            if not re.fullmatch(rf"[-+]?[1-9]\d{{0,2}}({mark}\d{{3}})+({point}\d*)?([eE][-+]?\d+)?", cell):
+            whole = rf"[1-9](\d{{0,2}}({mark}\d{{3}})+|\d?({mark}\d\d)+{mark}\d{{3}})"
+            if not re.fullmatch(rf"[-+]?{whole}({point}\d*)?([eE][-+]?\d+)?", cell):
                 return None
             cell = cell.replace(thousands, "")
     if decimal == ",":
@@ -290,6 +291,13 @@ def parse(
 
 NAMED = 5
 """Cells that one message names."""
+LONG = 60
+"""Letters of a cell that a message shows."""
+
+
+def short(cell: str) -> str:
+    """A cell in quotes; long ones are cut."""
+    return repr(cell if len(cell) <= LONG else f"{cell[:LONG]}...")
 
 
 def told(faults: Sequence[Fault], text: Sequence[str], place: str = "row") -> dict[str, str]:
@@ -299,8 +307,8 @@ def told(faults: Sequence[Fault], text: Sequence[str], place: str = "row") -> di
         columns.setdefault(fault.column, []).append(fault)
     lines = {}
     for name, (first, *others) in columns.items():
-        what = "the cell is empty" if name in text else f"{first.cell!r} is not a finite number"
-        cells = list(dict.fromkeys(repr(fault.cell) for fault in others))
+        what = "the cell is empty" if name in text else f"{short(first.cell)} is not a finite number"
+        cells = list(dict.fromkeys(short(fault.cell) for fault in others))
         shown = ", ".join(cells[:NAMED]) + (", ..." if len(cells) > NAMED else "")
         more = f", and {len(others)} more such cell{'s' if len(others) > 1 else ''} ({shown})" if others else ""
         lines[name] = f"{place} {first.place}, column '{name}': {what}{more}"

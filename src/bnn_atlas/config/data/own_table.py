@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from statistics import correlation
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from bnn_atlas.config.data.cells import (
+    NAMED,
     Character,
     Missing,
     Parsed,
@@ -27,6 +29,7 @@ from bnn_atlas.config.data.cells import (
     number,
     parse,
     sheet_rows,
+    short,
     skipped,
     text_rows,
     told,
@@ -42,30 +45,17 @@ SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", " ": 
 FORMS = ((".", None), (",", None), (".", ","), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"))
 """Characters before decimals and between thousands, in the order in which they are tried."""
 ABSENT = (
-    "",
-    "-",
-    "--",
-    "\u2013",
-    "\u2014",
-    ".",
-    "?",
-    "#n/a",
-    "#na",
-    "#value!",
-    "<na>",
-    "n/a",
-    "na",
-    "nan",
-    "null",
-    "none",
-    "missing",
+    *("", "na", "#na", "nan", "nil", "null", "none", "missing", "unknown", "unk", "undefined", "unspecified", "nodata"),
+    *("notavailable", "notapplicable", "notknown", "notreported", "notspecified", "#value", "#ref", "#num", "#div0"),
 )
-"""What cells without a value often hold, in lower case."""
-NO_LABELS = ("", "#n/a", "#na", "<na>", "n/a", "na", "nan", "null", "?")
+"""What cells without a value often hold, in lower case and without blanks, dashes, points and brackets."""
+AROUND = re.compile("[-\u2010-\u2015\u2212.?*!/<>()\\[\\]_\\s]+")
+"""Blanks, dashes, points and brackets."""
+NO_LABELS = ("", "#n/a", "#na", "<na>", "n/a", "n.a.", "na", "nan", "null", "?")
 """Words that are refused as classes, in lower case."""
 SHORT = {"true": "t", "false": "f", "yes": "y", "no": "n"}
 """Labels that are also written as one letter."""
-UNIT = re.compile(r"([^\w\s]?) ?[-+\u2013\u2212]?\d[\d.,'\u2019]*\s?(\D*)")
+UNIT = re.compile(r"[-+\u2013\u2212]?([^-+\u2013\u2212\w\s]?) ?[-+\u2013\u2212]?\d[\d.,'\u2019]*\s?(\D*)")
 """A number with what is before and after it, such as 12.5 kg."""
 MANY = 10
 """Different words that a column of numbers may have, and entries of a list that are printed."""
@@ -238,6 +228,8 @@ def _look(path: Path, own: OwnTable) -> tuple[list[Problem], Seen | None]:
         problems.append(Problem("the file has no input columns besides the target and those under `drop`"))
     body = [(line, fitted(cells, len(columns))) for line, cells in rows[own.columns is None :]]
     body = body[skipped(own.skip)[1] :]
+    if problem := _open_quote(body, len(columns), own.between):
+        return [*problems, problem], None
     problems += _ragged(body, len(columns), place)
     body = [row for row in body if len(row[1]) == len(columns)]
     numeric = tuple(name for name in used if name not in own.words)
@@ -395,6 +387,20 @@ def _ragged(rows: Sequence[Row], width: int, place: str) -> Iterator[Problem]:
         yield Problem(f"{len(wrong) - 5} more such lines, the last one is {place} {wrong[-1][0]}")
 
 
+def _open_quote(rows: Sequence[Row], width: int, separator: str | None) -> Problem | None:
+    """A cell that holds whole rows, because its quote is not closed."""
+    for line, cells in rows:
+        for cell in cells:
+            first, *further = cell.split("\n")
+            if separator and further and all(one.count(separator) == width - 1 for one in further[:-1] or further):
+                start = line - len(further)
+                found = f'line {start}: the quote (") before {short(first)} is not closed in this line, so that the '
+                return Problem(
+                    f"{found}rows up to line {line} are one cell; take it out, or close it where the cell ends"
+                )
+    return None
+
+
 def _units(
     rows: Sequence[Row], columns: Sequence[str], numeric: Sequence[str], own: OwnTable, place: str
 ) -> Problem | None:
@@ -402,12 +408,17 @@ def _units(
     places = [columns.index(name) for name in numeric]
     if len(rows) < 3 or skipped(own.skip)[1] or any(_any_number(rows[0][1][i]) for i in places):
         return None
-    words = [i for i in places if rows[0][1][i].lower() not in ABSENT and all(_any_number(c[i]) for _, c in rows[1:3])]
+    words = [i for i in places if not _absent(rows[0][1][i]) and all(_any_number(c[i]) for _, c in rows[1:3])]
     if not words:
         return None
     cell, name = rows[0][1][words[0]], columns[words[0]]
     found = f"{place} {rows[0][0]}, column '{name}': {cell!r} is not a finite number; the row seems to hold units"
     return Problem(found, {"skip": (skipped(own.skip)[0], 1)})
+
+
+def _absent(cell: str) -> bool:
+    """Whether a cell most likely holds no value."""
+    return AROUND.sub("", cell.lower()) in ABSENT
 
 
 def _any_number(cell: str) -> bool:
@@ -487,8 +498,8 @@ def _cells(
             if name == own.target and labels
             else [f.cell for f in parsed.faults if f.column == name]
         )
-        filled = [cell for cell in cells if cell.lower() not in ABSENT]
-        unknown = [cell for cell in odd if cell.lower() not in ABSENT]
+        filled = [cell for cell in cells if not _absent(cell)]
+        unknown = [cell for cell in odd if not _absent(cell)]
         if name == own.target and (why := _no_target(filled, unknown)):
             keys[name] = ""
             lines[name] += f"; {why}"
@@ -551,11 +562,11 @@ def _unit(cells: Sequence[str]) -> str:
     words = set(cells)
     units = Counter("".join(found.groups()).strip() for word in words if (found := UNIT.fullmatch(word)))
     unit, count = max(units.items(), key=lambda item: item[1], default=("", 0))
-    return (
-        f"these are numbers with '{unit}': write the numbers alone in the file"
-        if unit and count > max(2, len(words) / 2)
-        else ""
-    )
+    if not unit or count <= max(2, len(words) / 2):
+        return ""
+    if unit == "()":
+        return "these are numbers in brackets: write negative numbers with a minus in the file"
+    return f"these are numbers with '{unit}': write the numbers alone in the file"
 
 
 def _degenerate(parsed: Parsed, used: Sequence[str], own: OwnTable) -> Iterator[Problem]:
@@ -582,33 +593,72 @@ def _degenerate(parsed: Parsed, used: Sequence[str], own: OwnTable) -> Iterator[
         yield Problem(f"column '{own.target}': the target has one {what}, {value!r}, in all rows; give another target")
 
 
-def remarks(words: Mapping[str, Sequence[str]], target: str, rows: int, left_out: int) -> list[str]:
-    """What is odd about a table that can be read, in one line each: `words` are its columns of words."""
+def remarks(
+    numbers: Mapping[str, Sequence[float]], words: Mapping[str, Sequence[str]], target: str, rows: int, left_out: int
+) -> list[str]:
+    """What is odd about a table that can be read, in one line each, by its columns of numbers and of words."""
     said = [f"{left_out} of {rows + left_out} rows miss a value and are left out"] if left_out else []
     if rows < FEW:
         said.append(f"{rows} rows are very few: scores on the test rows will say little")
     counted = Counter(words.get(target, ()))
-    alike: dict[str, list[str]] = {}
-    for label in sorted(counted):
-        alike.setdefault(_plain(label), []).append(label)
-    for labels in alike.values():
-        if len(labels) > 1:
-            these = ", ".join(map(repr, labels))
-            said.append(
-                f"column '{target}': {these} count as different classes; if they are the same, write them alike"
-            )
     if single := [label for label, count in counted.items() if count == 1]:
         these = ", ".join(map(repr, single[:5])) + (", ..." if len(single) > 5 else "")
         said.append(f"column '{target}': classes with a single row ({these}) cannot be trained and tested")
     for name, cells in words.items():
-        if name == target:
-            continue
-        if len(set(cells)) > max(MANY, 0.9 * rows):
+        what = "classes" if name == target else "words"
+        alike: dict[str, list[str]] = {}
+        for label in sorted(set(cells)):
+            alike.setdefault(_plain(label), []).append(label)
+        for labels in [labels for labels in alike.values() if len(labels) > 1][:NAMED]:
+            these = ", ".join(map(repr, labels))
+            said.append(f"column '{name}': {these} count as different {what}; if they are the same, write them alike")
+        if name != target and len(set(cells)) > max(MANY, 0.9 * rows):
             said.append(f"column '{name}': {len(set(cells))} different words in {rows} rows; if it is an id, drop it")
-        if absent := sorted({cell for cell in cells if cell.lower() in ABSENT}):
-            these = ", ".join(map(repr, absent[:5]))
-            said.append(f"column '{name}': taken as words: {these}; if these mean no value, list them under `missing`")
+        if absent := sorted(filter(_absent, set(cells))):
+            these = ", ".join(map(repr, absent[:NAMED]))
+            said.append(f"column '{name}': taken as {what}: {these}; if these mean no value, list them under `missing`")
+    labels_as_numbers = [number(label) for label in words.get(target, ())]
+    for name, values in {target: [value for value in labels_as_numbers if value is not None], **numbers}.items():
+        for value, count in _codes(values):
+            said.append(
+                f"column '{name}': {value:.15g} in {count} of {rows} rows is far from the other values; if it means no "
+                "value, list it under `missing`"
+            )
+    outcome = numbers.get(target) or words[target]
+    for name, column in [*numbers.items(), *words.items()]:
+        if name != target and len(set(column)) == 1:
+            said.append(f"column '{name}': {column[0]!r} in all rows, which tells nothing; drop it")
+        elif name != target and _same(column, outcome):
+            said.append(f"column '{name}': tells the target exactly; if it is the target in other words, drop it")
     return said
+
+
+def _codes(values: Sequence[float]) -> Iterator[tuple[float, int]]:
+    """Values that most likely stand for none, such as -999, and how often they occur: far from all others."""
+    counted = Counter(values)
+    left = sorted(counted)
+    while len(left) > 2:
+        for value, rest in ((left[0], left[1:]), (left[-1], left[:-1])):
+            count, width = counted[value], rest[-1] - rest[0]
+            nines = re.fullmatch("9{2,}", f"{abs(value):.15g}".replace(".", ""))
+            far = min(abs(value - rest[0]), abs(value - rest[-1])) > 2 * width
+            odd = nines or (count > 1 and (value < 0 <= rest[0] or len(rest) > MANY))
+            if (far and odd) or (nines and count > 1 and len(nines[0]) > 2 and abs(value) > 100):
+                yield value, count
+                left = rest
+                break
+        else:
+            return
+
+
+def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether a column is another in other words or units: one value for each of few, or on a straight line with it."""
+    few = len(set(one))
+    if 2 * few <= len(one) and few == len(set(other)):
+        return len(set(zip(one, other, strict=True))) == few
+    if few == 1 or len(set(other)) == 1 or isinstance(one[0], str) or isinstance(other[0], str):
+        return False
+    return abs(correlation(one, other)) > 1 - 1e-12
 
 
 def _plain(label: str) -> str:
