@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bnn_atlas.logs import logged
+from bnn_atlas.records import DamagedInput
 
 log = logging.getLogger("bnn_atlas.example")
 
@@ -35,6 +36,18 @@ def test_records_and_the_traceback_reach_the_file(tmp_path: Path, capsys: pytest
     assert "careful" in on_terminal
     assert "half way" not in on_terminal
     assert "no such chain" not in on_terminal  # Snakemake prints the log
+
+
+def test_an_error_that_says_what_to_do_has_no_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit), logged(tmp_path / "job.log"):
+        raise DamagedInput("a.csv: damaged; make it again")
+    lines = (tmp_path / "job.log").read_text().splitlines()
+    assert [line.partition(" ")[2] for line in lines] == [
+        "INFO started",
+        "ERROR failed",
+        "ERROR DamagedInput: a.csv: damaged; make it again",
+    ]
+    assert not capsys.readouterr().err
 
 
 def test_attempts_follow_each_other_and_leave_no_handler(tmp_path: Path) -> None:

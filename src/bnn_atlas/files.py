@@ -225,6 +225,10 @@ def load_arrays(
     return arrays
 
 
+MEND = "let `snakemake --cores 2 check --config mend=true` (and the same scale) remove it, and start again"
+"""What to do with a damaged result."""
+
+
 class TableError(ValueError):
     """A table is missing, damaged or has the wrong columns; the message names the file and says what to do."""
 
@@ -267,9 +271,7 @@ def parquet_file(path: str | Path) -> Iterator["pq.ParquetFile"]:
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         if getattr(error, "errno", None):  # the system's, from writing elsewhere
             raise
-        raise TableError(
-            f"{path}: not a Parquet file, or damaged ({error}); delete it and run its rule again"
-        ) from None
+        raise TableError(f"{path}: not a Parquet file, or damaged ({error}); {MEND}") from None
 
 
 def _is_sealed(path: Path) -> bool:
@@ -289,5 +291,5 @@ def read_parquet(path: str | Path, columns: list[str] | None = None) -> "pandas.
     """A Parquet file as a data frame; TableError if it is missing, damaged, or lacks one of the columns."""
     with parquet_file(path) as source:
         if missing := set(columns or ()) - set(source.schema_arrow.names):
-            raise TableError(f"{path}: no column {', '.join(sorted(missing))}; delete it and run its rule again")
+            raise TableError(f"{path}: no column {', '.join(sorted(missing))}; {MEND}")
         return source.read(columns).to_pandas()

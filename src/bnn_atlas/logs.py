@@ -13,14 +13,15 @@ from types import FrameType
 STARTED = " INFO started"
 """End of the first line of each attempt in a log."""
 FAILED = " ERROR failed"
-"""End of the line before the traceback of an error that another attempt would meet again."""
+"""End of the line before an error that another attempt would meet again."""
 
 
 @contextmanager
 def logged(path: str | Path) -> Iterator[None]:
     """Append log records, and the traceback of a failure, to the file at `path`.
 
-    Warnings also go to the terminal. SIGTERM, such as at a cluster's time limit, ends the job with a line that says so.
+    An error of this package says what to do: its message replaces the traceback. Warnings also go to the terminal.
+    SIGTERM, such as at a cluster's time limit, ends the job with a line that says so.
     A failure ends the process with status 1 and no further output: Snakemake prints the log of a failed job.
 
     Raises:
@@ -32,7 +33,6 @@ def logged(path: str | Path) -> Iterator[None]:
     file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S"))
     terminal = logging.StreamHandler(sys.stderr)
     terminal.setLevel(logging.WARNING)
-    terminal.addFilter(lambda record: record.exc_info is None)
     root = logging.getLogger()
     atlas = logging.getLogger("bnn_atlas")
     root.addHandler(file)
@@ -43,7 +43,12 @@ def logged(path: str | Path) -> Iterator[None]:
         with _told_of_sigterm(atlas):
             yield
     except Exception as error:
-        root.exception("failed; a retry may succeed" if isinstance(error, OSError | MemoryError) else "failed")
+        root.removeHandler(terminal)
+        is_told = type(error).__module__.startswith("bnn_atlas.")
+        may_pass = isinstance(error, OSError | MemoryError)
+        root.error("failed; a retry may succeed" if may_pass else "failed", exc_info=not is_told)
+        if is_told:
+            root.error("%s: %s", type(error).__name__, error)
         raise SystemExit(1) from None
     finally:
         root.removeHandler(file)

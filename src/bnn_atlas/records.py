@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bnn_atlas import provenance, runtime
-from bnn_atlas.files import refusals
+from bnn_atlas.files import MEND, refusals
 
 log = logging.getLogger(__name__)
 FINGERPRINT = "fingerprint"
@@ -229,10 +229,7 @@ def digests_of_inputs(paths: Iterable[str | Path], results: str | Path) -> dict[
         known = stated(path, results)
         whole = known if known and _size(path) > LARGE else digest(path)
         if known not in (None, whole):
-            raise DamagedInput(
-                f"{path}: changed or damaged since its job made it; let `snakemake --cores 2 check --config mend=true` "
-                "remove it, and start again"
-            )
+            raise DamagedInput(f"{path}: changed or damaged since its job made it; {MEND}")
         found[name_of(path, results)] = whole
     return found
 
