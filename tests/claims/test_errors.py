@@ -183,16 +183,19 @@ def test_where_there_is_no_room_nothing_can_be_shown(
 @pytest.mark.parametrize(
     ("metrics", "reason"),
     [
-        ({"rmse": 13.2}, "the fit diverged: run 'single', split 0 has an RMSE of 13.2"),
+        ({"rmse": 13.2}, "the fit diverged: run 'single', split 0: an RMSE of 13.2"),
         ({"rmse": 1.9}, ""),
-        ({"prior_shell": 422.0}, "the fit diverged: run 'single', split 0 has theta^2 of 422 times"),
+        ({"prior_shell": 422.0}, "the fit diverged: run 'single', split 0: theta^2 of 422 times"),
         ({"prior_shell": 9.0}, ""),
         ({"prior_shell": 422.0, "rows_train": 1000.0}, ""),
         (
             {"divergences": 50.0, "divergence_share": 0.05, "reference_fit": 0.0},
+            "the fit diverged: run 'single', split 0: 50 steps (5% of all) diverged",
+        ),
+        (
+            {"divergences": 50.0, "divergence_share": 0.05, "reference_fit": 1.0},
             "chains: 50 steps (5% of all) diverged",
         ),
-        ({"divergences": 50.0, "divergence_share": 0.05, "reference_fit": 1.0}, ""),
         ({"divergences": 5.0, "divergence_share": 0.005, "reference_fit": 0.0}, ""),
     ],
 )

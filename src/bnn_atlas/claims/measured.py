@@ -86,9 +86,8 @@ class Measured:
 
     @cached_property
     def divergent(self) -> dict[tuple[str, int], str]:
-        """Run and split with too many divergent steps, of chains that may not serve as a reference -> the check."""
-        fit = {place: self.metric(*place, FIT) == 1 for place in self._of_runs}
-        found = {place: divergences(rows) for place, rows in self._of_runs.items() if not fit[place]}
+        """Run and split with too many divergent steps -> the check."""
+        found = {place: divergences(rows) for place, rows in self._of_runs.items()}
         return {place: check.short for place, check in found.items() if check and check.status is Status.DISTRUST}
 
     @cached_property

@@ -20,12 +20,14 @@ from bnn_atlas.claims.sides import Answer, Problem, Repetition
 from bnn_atlas.config.claims.claim import Claim, Side
 from bnn_atlas.config.metrics import OF_CHAINS, OF_REFEREE, OF_ROWS, value_range
 from bnn_atlas.metrics.judgement.checks import DIVERGED, NOISES
-from bnn_atlas.metrics.judgement.trust import Trust, reference_word, worst
+from bnn_atlas.metrics.judgement.trust import FIT, Trust, reference_word, worst
 
 CURVES = {"lppd": "lppd_cumulative_chains"}
 """Metric of all chains -> the same metric by number of chains."""
 CEILINGS = ("agreement", "total_variation")
 """Metrics against a reference, whose chains among themselves have the best value, `<metric>_ceiling`."""
+OF_MEAN = {"rmse", "rmse_original_units"}
+"""Metrics of the predictive mean alone."""
 SAME_SHELL = 0.1
 """Largest relative change of theta^2 of chains that have stayed at their warm starts."""
 
@@ -245,13 +247,22 @@ NAMES = {
 
 
 def _diverged(rows: Sequence[Repetition], behind: Iterable[str], measured: Measured) -> str:
-    """Why the values mean nothing: one is not finite, or a run behind the claim has diverged; empty if neither."""
+    """Why the values mean nothing: one is not finite, or a run behind the claim has diverged; empty if neither.
+
+    Chains with too many divergent steps have diverged, unless they pass the rule for references.
+    """
     for row in rows:
         if not math.isfinite(row.value):
             return f"{row.metric} of run '{row.run}', split {row.split} is {row.value}"
     runs = {*behind}
-    found = (f"run '{run}', split {split} has {why}" for (run, split), why in measured.diverged.items() if run in runs)
-    return next(found, "")
+    steps = {} if _about_chains(rows) else measured.divergent
+    gone = measured.diverged | {place: why for place, why in steps.items() if measured.metric(*place, FIT) != 1}
+    return next((f"run '{run}', split {split}: {why}" for (run, split), why in gone.items() if run in runs), "")
+
+
+def _about_chains(rows: Sequence[Repetition]) -> bool:
+    """Whether all values say how chains went."""
+    return {row.metric for row in rows} <= OF_CHAINS
 
 
 def _says_nothing(claim: Claim, rows: Sequence[Repetition], study: ClaimedStudy, measured: Measured) -> Problem | None:
@@ -260,14 +271,11 @@ def _says_nothing(claim: Claim, rows: Sequence[Repetition], study: ClaimedStudy,
     words = [*(_unconverged(row, study, measured) for row in rows), *_unconverged_behind(claim, study, measured)]
     if word := next(filter(None, words), ""):
         return Problem(f"chains: {word}", "chains that have converged")
-    about_chains = {row.metric for row in rows} <= OF_CHAINS
-    divergent = [why for (run, _), why in measured.divergent.items() if run in behind and not about_chains]
+    divergent = [why for (run, _), why in measured.divergent.items() if run in behind and not _about_chains(rows)]
     if why := next(iter(divergent), ""):
         return Problem(f"chains: {why}", "chains without divergent steps")
-    # A claim that compares both noises is itself about convergence.
-    about_convergence = {row.metric for row in rows} == set(NOISES)
-    unsettled = [why for (run, _), why in measured.unsettled_noises.items() if run in behind and not about_convergence]
-    if why := next(iter(unsettled), ""):
+    unsettled = [why for (run, _), why in measured.unsettled_noises.items() if run in behind]
+    if (why := next(iter(unsettled), "")) and not _whatever_the_noise(claim, rows, study):
         return Problem(why, "a fit whose noise has converged")
     of_referee = (measured.unmixed_referees.get((row.run, row.split)) for row in rows if row.metric in OF_REFEREE)
     if why := next(filter(None, of_referee), ""):
@@ -275,6 +283,17 @@ def _says_nothing(claim: Claim, rows: Sequence[Repetition], study: ClaimedStudy,
     if claim.given is not None and (first := judge(claim.given, study, measured)).verdict not in HOLDS:
         return Problem(f"{claim.given}, which has to hold first: {first.verdict}", f"that {claim.given} holds")
     return None
+
+
+def _whatever_the_noise(claim: Claim, rows: Sequence[Repetition], study: ClaimedStudy) -> bool:
+    """Whether a claim is judged where the noise has not converged.
+
+    It is if it compares both noises, or is about the predictive mean, into which the noise does not enter; or if it is
+    a number that the paper published for this fit, which stopped there as well.
+    """
+    metrics = {row.metric for row in rows}
+    of_paper = claim.relation == "equals" and claim.published and study.identity(claim) in IDENTITIES[:2]
+    return bool(of_paper) or metrics == set(NOISES) or metrics <= OF_MEAN
 
 
 def _unconverged(row: Repetition, study: ClaimedStudy, measured: Measured) -> str:
