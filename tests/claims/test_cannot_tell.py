@@ -236,7 +236,7 @@ def test_differences_on_the_same_rows_are_paired_by_row(tmp_path: Path) -> None:
     runs = {name: plan | {"chains": 2} for name, plan in STARTS.items()}
     study = claimed(GREATER | {"than": {"runs": ["rival"]}}, runs=runs)
     paired = Part("rows, paired", pytest.approx(gap.std(ddof=1) / np.sqrt(40)), 40)
-    for given, part in ((files, paired), ({}, Part("rows", pytest.approx(np.hypot(0.5, 0.5)), 0))):
+    for given, part in ((files, paired), ({}, Part("rows, not paired", pytest.approx(np.hypot(0.5, 0.5)), 0))):
         (found,) = judge_all([study], {"small": tmp_path / "small.parquet"}, predictions=given)
         assert found.difference is not None
         assert found.parts == (part,), "as if independent where single rows are not known, which is too large"

@@ -34,7 +34,7 @@ def test_errors_of_rows_chains_and_the_published_number_are_added_in_squares(tmp
     assert error(tmp_path, rows, published=number) == {"rows": 0.03, "chains": 0.04, "published": 0.05, "reading": 0.02}
     other = row("other", 0.9, standard_error=0.04, over="rows", monte_carlo_error=0.03)
     compared = error(tmp_path, [*rows, other], **COMPARISON | {"than": {"runs": ["other"]}})
-    assert compared == {"rows": 0.05, "chains": 0.05}, "as if independent, since single rows are not known"
+    assert compared == {"rows, not paired": 0.05, "chains": 0.05}, "as if independent, since single rows are not known"
     assert error(tmp_path, [row("single", 0.5)]) == {}
 
 
@@ -127,10 +127,34 @@ def test_what_cannot_be_told_says_how_many_of_what_would_decide_it(
     assert (found.verdict, found.needed) == (Verdict.CANNOT_TELL, needed)
 
 
+def test_with_more_draws_the_difference_moves_on_to_that_at_infinitely_many(tmp_path: Path) -> None:
+    """By 0.02 at 100 draws and by 0.06 in the end; and by 0.16 at 100 draws but not at all in the end."""
+    curve = [row("single", 0.86 - 4 / k, metric="lppd_cumulative_draws", draws=k) for k in (30, 50, 80, 100)]
+    rows = [*curve, row("single", 0.86 - 0.04, metric="lppd"), row("other", 0.8, metric="lppd")]
+    above = COMPARISON | {"metric": "lppd", "relation": "above", "size": 0.05, "than": {"runs": ["other"]}}
+    found = judged(tmp_path, rows, claimed(SINGLE | above, runs=RUNS))
+    assert (found.verdict, found.needed) == (Verdict.CANNOT_TELL, "about 200 draws per chain (now 100)")
+    ahead = [r._replace(value=0.6 + 16 / r.draws) for r in curve]
+    rows = [*ahead, row("single", 0.76, metric="lppd"), row("other", 0.6, metric="lppd")]
+    found = judged(tmp_path, rows, claimed(SINGLE | above | {"size": 0.17}, runs=RUNS))
+    assert (found.verdict, found.needed) == (Verdict.CANNOT_TELL, "about 280 draws per chain (now 100)")
+
+
+def test_rows_that_could_be_paired_are_what_is_missing(tmp_path: Path) -> None:
+    rows = [row(run, 0.5, standard_error=0.03, over="rows", metric="accuracy") for run in RUNS]
+    rows += [row(run, 50.0, metric="rows_test") for run in RUNS]
+    worse = COMPARISON | {"metric": "accuracy", "relation": "at_least", "size": None, "bound": -0.05}
+    found = judged(tmp_path, rows, claimed(SINGLE | worse | {"than": {"runs": ["other"]}}, runs=RUNS))
+    assert found.needed == "the values of single test rows, to pair both sides"
+
+
 def test_a_published_number_with_too_large_an_error_is_what_has_to_be_better(tmp_path: Path) -> None:
     rows = [row("single", 0.5, monte_carlo_error=0.01)]
     found = judged(tmp_path, rows, claimed(SINGLE | {"published": printed(0.5, of_mean=0.2)}))
-    assert (found.verdict, found.needed) == (Verdict.CANNOT_TELL, "a published number with a smaller error")
+    assert (found.verdict, found.needed) == (
+        Verdict.CANNOT_TELL,
+        "a published number with an error below 0.12 (now 0.2)",
+    )
 
 
 def test_a_wrong_digit_is_an_erratum_only_where_it_differs(tmp_path: Path) -> None:

@@ -58,18 +58,6 @@ def test_a_verdict_follows_from_the_difference_its_error_and_the_size(
         assert (found.reason == "the other sign") == ((d < 0) == (relation == "above") and d != 0)
 
 
-@pytest.mark.parametrize(
-    ("relation", "d", "error", "size"),
-    [("equals", 0.03, 0.06, 0.1), ("above", 0.02, 0.05, 0.1), ("above", 0.1, 0.06, 0.0), ("alike", -0.05, 0.03, 0.1)],
-)
-def test_with_the_wanted_error_the_same_difference_can_be_told(
-    relation: str, d: float, error: float, size: float
-) -> None:
-    wanted = decide(relation, d, error, size).wanted  # type: ignore[arg-type]
-    assert decide(relation, d, 1.01 * wanted, size).verdict == UNSURE  # type: ignore[arg-type]
-    assert decide(relation, d, 0.99 * wanted, size).verdict != UNSURE  # type: ignore[arg-type]
-
-
 def test_every_rule_on_the_page_names_a_test_that_exists() -> None:
     page = Path("docs/verdicts.md").read_text(encoding="utf-8")
     assert page.count("\n") <= 80

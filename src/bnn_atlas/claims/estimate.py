@@ -13,7 +13,7 @@ from bnn_atlas.claims.sides import Repetition
 from bnn_atlas.metrics.formulas.averages import error_of_mean
 from bnn_atlas.metrics.formulas.repetitions import SPLITS, Repetitions, over_repetitions
 
-PAIRED_ROWS = "rows, paired"
+PAIRED_ROWS, UNPAIRED = "rows, paired", "rows, not paired"
 ROWS = ("", "rows")
 """What the standard error of a row of the table may be over if it is over test rows."""
 
@@ -23,10 +23,12 @@ class Part(NamedTuple):
 
     of: str
     """`rows`, `rows, paired`, `seeds`, `splits`, `chains` or `draws`, over which it falls as 1 / sqrt(n); `finite
-    draws`, a bias that falls as 1 / n; `published` or `reading`, errors of the published number."""
+    draws`, a bias that falls as 1 / n; `rows, not paired`, of two values on the same rows, which is too large;
+    `published` or `reading`, errors of the published number."""
     error: float
     number: int = 0
-    """The n of today; 0 for errors of the published number, and for a bias from the draws of the reference alone."""
+    """The n of today; 0 for errors of the published number, for rows that are not paired, and for a bias from the draws
+    of the reference alone."""
 
 
 class Estimate(NamedTuple):
@@ -113,7 +115,10 @@ def difference(
         paired = [] if error is None else [Part(PAIRED_ROWS, *error)]
         if len(a) == 1:
             found = Estimate(float(gaps[0]), 1, None, error[0] if error else None, PAIRED_ROWS if error else "")
-            parts = [part for part in independent if part.of != "rows" or not paired] + paired
+            (one, two), kept = next(iter((a[key], b[key]) for key in a)), independent
+            if paired or (one.split, one.dataset) == (two.split, two.dataset):
+                kept = [part._replace(of=UNPAIRED, number=0) if part.of == "rows" else part for part in independent]
+            parts = [part for part in kept if part.of != UNPAIRED or not paired] + paired
         else:
             found = _mean(gaps, a, study, measured)
             errors = [side.monte_carlo_error for side in sides]

@@ -33,8 +33,6 @@ class Decision(NamedTuple):
     verdict: Verdict
     reason: str = ""
     """Empty for what agrees or holds."""
-    wanted: float = 0.0
-    """For what cannot be told: the error with which it could be, with the same d."""
 
 
 def decide(
@@ -65,7 +63,7 @@ def _equal(d: float, e: float, s: float) -> Decision:
         errors = f", {abs(d) / e:.1f} standard errors" if e > abs(d) / MANY else ""
         return Decision(Verdict.DIFFERS, f"by {abs(d):.2g}{errors}; up to {s:g} would agree")
     if 2 * e > s and abs(d) <= 2 * e:
-        return Decision(Verdict.CANNOT_TELL, f"two standard errors, {2 * e:.2g}, are more than {s:g}", s / 2)
+        return Decision(Verdict.CANNOT_TELL, f"two standard errors, {2 * e:.2g}, are more than {s:g}")
     return Decision(Verdict.AGREES)
 
 
@@ -79,7 +77,7 @@ def _signed(d: float, e: float, s: float) -> Decision:
     if d + 2 * e < s:
         return Decision(Verdict.DOES_NOT_HOLD, f"no effect of {s:g}: at most {d + 2 * e:.2g}")
     reason = f"{d:.2g} with a standard error of {e:.2g}" + (f", where {s:g} was asked" if s else "")
-    return Decision(Verdict.CANNOT_TELL, reason, max(abs(d), s - d) / 2)
+    return Decision(Verdict.CANNOT_TELL, reason)
 
 
 def _within(d: float, e: float, low: float, high: float) -> Decision:
@@ -87,5 +85,4 @@ def _within(d: float, e: float, low: float, high: float) -> Decision:
         return Decision(Verdict.HOLDS)
     if d + 2 * e < low or d - 2 * e > high:
         return Decision(Verdict.DOES_NOT_HOLD, f"outside by {max(low - d, d - high):.2g}")
-    gap = min(abs(d - low), abs(d - high))
-    return Decision(Verdict.CANNOT_TELL, f"{d:.3g} with a standard error of {e:.2g} is too near the limit", gap / 2)
+    return Decision(Verdict.CANNOT_TELL, f"{d:.3g} with a standard error of {e:.2g} is too near the limit")

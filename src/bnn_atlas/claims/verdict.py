@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from bnn_atlas.claims.answer import answer, row_of
-from bnn_atlas.claims.estimate import Estimate, Part, difference, estimate
+from bnn_atlas.claims.estimate import UNPAIRED, Estimate, Part, difference, estimate
 from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import IDENTITIES, ClaimedStudy
 from bnn_atlas.claims.rules import HOLDS, Decision, Verdict, decide
@@ -176,7 +176,7 @@ def _settled(judged: Judgement, decision: Decision, measured: Measured) -> Judge
     ):
         return judged._replace(verdict=Verdict.CANNOT_SHOW, reason=why, needed="another problem")
     if decision.verdict is Verdict.CANNOT_TELL:
-        return judged._replace(needed=_deciding(judged.parts, decision.wanted))
+        return judged._replace(needed=_deciding(judged))
     if decision.verdict is Verdict.DIFFERS and claim.erratum:
         return judged._replace(verdict=Verdict.ERRATUM, reason=claim.erratum)
     return judged
@@ -205,24 +205,41 @@ def _of_published(claim: Claim) -> list[Part]:
     return [Part(of, error) for of, error in given.items() if error]
 
 
-def _deciding(parts: Sequence[Part], wanted: float) -> str:
-    """What brings the error of d down to `wanted`: how many of what its parts fall with.
+def _deciding(judged: Judgement) -> str:
+    """What would decide a claim that the errors leave open: the smallest number of what they fall with.
 
-    That is more of what the largest part falls with or, if this alone does not reach it, more of everything that makes
-    up a tenth of the variance.
+    That is more of what the largest part falls with or, if this alone does not decide, more of everything that makes up
+    a tenth of the variance. Otherwise it is what bounds the rest.
     """
+    parts = judged.parts
     ours = sorted((part for part in parts if part.number), key=lambda part: -part.error)
-    fixed = sum(part.error**2 for part in parts if not part.number)
-    if not ours or wanted**2 <= fixed:
-        if any(part.of == "finite draws" for part in parts if not part.number):
-            return "more draws of the reference"
-        return "a published number with a smaller error" if fixed else "an error of the value"
-    rest = sum(part.error**2 for part in ours[1:])
-    if wanted**2 > fixed + rest:
-        return _more(ours[0], ours[0].error ** 2 / (wanted**2 - fixed - rest))
-    variance = rest + ours[0].error ** 2
-    shares = [part for part in ours if part.error**2 >= variance / 10]
-    return " and ".join(_more(part, variance / (wanted**2 - fixed)) for part in shares)
+    variance = sum(part.error**2 for part in ours)
+    for more in (ours[:1], [part for part in ours if part.error**2 >= variance / 10]):
+        for factor in FACTORS:
+            if _decides(judged, more, factor):
+                return " and ".join(_more(part, factor) for part in more)
+    fixed = {part.of: part.error for part in parts if not part.number}
+    if UNPAIRED in fixed:
+        return "the values of single test rows, to pair both sides"
+    if "finite draws" in fixed:
+        return "more draws of the reference"
+    if not fixed or not judged.claim.size:
+        return "an error of the value"
+    now = math.hypot(*fixed.values())
+    return f"a published number with an error below {judged.claim.size / 2:.2g} (now {now:.2g})"
+
+
+def _decides(judged: Judgement, more: Sequence[Part], factor: float) -> bool:
+    """Whether the rule decides once the variances of some parts are smaller by a factor.
+
+    With more draws, d moves on to its value at infinitely many as the bias falls.
+    """
+    claim, found = judged.claim, judged.measured
+    d = judged.d or 0.0
+    if found and found.at_infinity is not None and any(part.of == "finite draws" for part in more):
+        d = found.at_infinity + (found.value - found.at_infinity) / math.sqrt(factor) - claim.target
+    parts = [part._replace(error=part.error / math.sqrt(factor)) if part in more else part for part in judged.parts]
+    return decide(claim.relation, d, _error(parts), claim.size, claim.bound).verdict is not Verdict.CANNOT_TELL
 
 
 def _more(part: Part, factor: float) -> str:
@@ -232,6 +249,8 @@ def _more(part: Part, factor: float) -> str:
     return f"about {max(rounded, part.number + 1):,} {NAMES[part.of]} (now {part.number:,})"
 
 
+FACTORS = [1.005**step for step in range(1, 1847)]
+"""By how much a variance is made smaller, up to 10,000: more is no advice."""
 NAMES = {
     "rows": "test rows",
     "rows, paired": "test rows",
