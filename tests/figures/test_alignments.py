@@ -86,6 +86,10 @@ def test_sds_beside_those_of_prior_draws(tmp_path: Path) -> None:
     fitted = table.query("what == 'fitted' and share > 0")
     assert len(fitted) == 1
     assert fitted["low"].item() <= 0.1 <= fitted["high"].item()
+    of_all = fitted[["mean", "least", "most", "near_one"]].to_numpy()
+    np.testing.assert_allclose(of_all, [[0.1, 0.1, 0.1, 0]], rtol=1e-6)
+    assert table.loc[table["what"] == "aligned", "near_one"].max() > 0
+    assert prior["mean"].isna().all()
 
 
 def test_transpositions_within_and_across_beside_the_ceiling(tmp_path: Path) -> None:

@@ -38,7 +38,10 @@ KINDS = {
         "files": ["frames"], "same": ["network"], "alignments": [2, 4],
         "columns": "moment x_label y_label x_low x_high y_low y_high count correlation",
     },
-    "sigma_histograms": {"files": ["frames"], "alignments": [1, 4], "columns": "label alignment what low high share"},
+    "sigma_histograms": {
+        "files": ["frames"], "alignments": [1, 4],
+        "columns": "label alignment what low high share mean least most near_one",
+    },
     "transpositions_within_across": {
         "files": ["aligned_draws"], "alignments": [1, 8],
         "columns": "label alignment where transpositions ceiling share",
@@ -251,8 +254,15 @@ SDS = {
     "prior": ("as many independent draws from the prior", {"color": style.GREY, "ls": "--", "lw": 1.0}),
 }
 PUBLISHED_UNITS = 512
-PUBLISHED_MEANS = {"hmc": "HMC, aligned", "ensemble": "ensemble, aligned", "mean_field": "VI, fitted"}
+PUBLISHED_MEANS = {
+    "hmc": "HMC, aligned",
+    "hmc_chain": "HMC, aligned",
+    "ensemble": "ensemble, aligned",
+    "mean_field": "VI, fitted",
+}
 """Alignment -> the published curve with whose mean it is compared."""
+NEAR_ONE = (0.95, 1.05)
+"""Sds of the weights that the paper calls near the prior's."""
 
 
 def sigma_histograms(shown: Sequence[Shown]) -> Drawing:
@@ -262,7 +272,8 @@ def sigma_histograms(shown: Sequence[Shown]) -> Drawing:
     of an approximation; in addition, what as many independent draws from the prior would give, s = sd sqrt(chi^2_{n-1}
     / (n - 1)). Open marks are the paper's means, aligned or fitted, if the runs have its 512 units. Numbers are rows
     `what` (a variant, `fitted` or `prior`), `low`, `high`, `share` of a bin; the outermost bins also count what is
-    beyond them.
+    beyond them. Each row repeats the `mean` of all sds, the `least`, the `most` and the share `near_one` (not of the
+    prior).
     """
     found = _alignments(shown, "frames")
     table = pd.concat([_of_sds(one) for one in found], ignore_index=True)
@@ -311,8 +322,19 @@ def _of_sds(one: Aligned) -> pd.DataFrame:
     if sd is not None:
         shares["prior"] = np.diff(chi2.cdf((edges / sd) ** 2 * (count - 1), count - 1))
     common = {"label": one.label, "alignment": one.alignment, "low": edges[:-1], "high": edges[1:]}
-    parts = [pd.DataFrame({**common, "what": name, "share": values}) for name, values in shares.items()]
-    return pd.concat(parts)[["label", "alignment", "what", "low", "high", "share"]]
+    parts = [
+        pd.DataFrame({**common, "what": name, "share": values, **_of_all(found.get(name))})
+        for name, values in shares.items()
+    ]
+    return pd.concat(parts)[str(KINDS["sigma_histograms"]["columns"]).split()]
+
+
+def _of_all(sds: np.ndarray | None) -> dict[str, float]:
+    if sds is None:
+        return {}
+    low, high = NEAR_ONE
+    near = float(((sds >= low) & (sds <= high)).mean())
+    return {"mean": float(sds.mean()), "least": float(sds.min()), "most": float(sds.max()), "near_one": near}
 
 
 BINS = 60
