@@ -103,6 +103,13 @@ def test_labels_are_whole_numbers_of_any_type(y: np.ndarray) -> None:
         (X, np.where(Y > 0, "a", "b"), r"^y holds text instead of numbers"),
         (X, ["a", *Y[1:].astype(object)], r"^y holds "),
         (np.ma.masked_greater(X, 1), Y, r"^x is a masked array"),
+        (list(np.ma.masked_greater(X, 1)), Y, r"^x holds a masked array"),
+        (X, list(np.ma.masked_greater(Y, 1)), r"^y holds a masked array"),
+        (X, tuple([[one] for one in np.ma.masked_greater(Y, 1)]), r"^y holds a masked array"),
+        (X, np.array([*Y[1:], np.ma.masked], object), r"^y holds a masked array"),
+        (pd.DataFrame({"a": X[:, 0], "b": DATES}), Y, r"^x has .* in column 'b', which holds dates: .*x\['b'\], 'M8"),
+        (X, pd.Series(np.where(Y > 0, "a", "b"), dtype="category"), r"^y has the type 'category', .* number words"),
+        (X, pd.Series(DATES).where(Y > 0), r"^y holds NaT \(the first at \["),
         (np.where(X > 1, np.nan, X), Y, r"^x has numbers that are not finite \(\d+,"),
         (1e39 * X, Y, r"^x has .* float32 ends at"),
         (1.7e12 + 1000 * X, Y, r"^x goes from .* in column 0, and float32"),
@@ -128,6 +135,8 @@ def test_regressions_refuse_what_has_no_right_answer(x: Any, y: Any, message: st
     ("y", "message"),
     [
         (np.eye(2)[LABELS], r"^y has the shape \[40, 2\].*numpy\.argmax\(y, axis=1\)"),
+        (Y, r"^y has .* take a likelihood for regression if"),
+        (np.where(LABELS, np.nan, 1), r"^y has nan at .*: leave these rows out"),
         (LABELS + 0.5, r"^y has [01]\.5 at \[0\], but class numbers 0, 1, 2"),
         (2 * LABELS - 1, r"^y has -1 at"),
         (LABELS * 10**6, r"^y has labels up to 1000000 in 40 rows"),
@@ -226,10 +235,10 @@ def test_a_masked_array_without_masked_values_is_an_array() -> None:
     np.testing.assert_array_equal(data.x, X.astype("float32"))
 
 
-@pytest.mark.parametrize("folder", [None, 3, "file", "file/below"])
+@pytest.mark.parametrize("folder", [None, 3, "", "file", "file/below", "a\0b", "/proc/draws", "long" * 100])
 def test_a_folder_for_draws_is_a_folder(line: NetworkPosterior, folder: Any, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    place = tmp_path / folder if isinstance(folder, str) else folder
+    place = tmp_path / folder if isinstance(folder, str) and folder else folder
     with pytest.raises(DataError, match=r"^folder "):
         sample(line, HMC, np.zeros((1, 3)), place)
 
@@ -275,7 +284,7 @@ def test_numbers_of_chains_are_checked(line: NetworkPosterior, chains: Any) -> N
         (np.zeros((0, 3)), "one row of 3 parameters"),
         (np.zeros((2, 3), str), "holds text"),
         (np.zeros((2, 3), complex), "holds complex"),
-        (np.full((2, 3), np.nan), "not finite"),
+        (np.full((2, 3), np.nan), "not finite .*: pass finite numbers, such as"),
         (np.full((2, 3), 1e39), "float32 ends at"),
     ],
 )
@@ -298,8 +307,9 @@ def test_starts_are_one_row_of_finite_numbers_for_each_chain(
     ],
 )
 def test_validation_rows_are_checked(labelled: NetworkPosterior, validation: Any, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        starting_points(labelled, 1, training={}, validation=validation)
+    for training in ({}, None):
+        with pytest.raises(DataError, match=message):
+            starting_points(labelled, 1, training=training, validation=validation)
 
 
 @pytest.mark.parametrize(
@@ -379,6 +389,18 @@ def test_a_posterior_pickles_and_has_a_short_repr(shards: int) -> None:
         for p in (posterior, again)
     )
     assert ours == theirs
+
+
+def test_what_is_returned_has_a_short_repr(line: NetworkPosterior) -> None:
+    draws = draws_of(line)
+    assert re.fullmatch(r"PredictiveSummary\(regression, 3 chains x 6 draws: [\w, ]+\)", repr(predict(line, draws, X)))
+    assert repr(draws) == "ArrayDraws(3 chains x 6 draws x 3 parameters, pool.json)"
+    assert repr(build_posterior(X[:1], Y[:1], LINE)).endswith(", 1 row)")
+
+
+def test_groups_for_arviz_are_mappings(line: NetworkPosterior) -> None:
+    with pytest.raises(ValueError, match="groups: 'a' is a int, but each group is"):
+        draws_of(line).to_arviz({"a": 1})  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("package", ["xarray", "arviz"])

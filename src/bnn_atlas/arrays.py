@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from bnn_atlas.config.language.base import MOST
+from bnn_atlas.config.language.base import MOST, plural
 from bnn_atlas.config.parts.posterior import CategoricalLikelihood, LikelihoodConfig
 from bnn_atlas.data.errors import DataError
 
@@ -27,6 +27,8 @@ WANTED = {
     "V": "records: pass their fields as columns of numbers",
 }
 """Kind of NumPy type -> what it is and what to do."""
+FILL = "leave these rows out, or fill the numbers in"
+"""What to do about missing numbers."""
 NUMBERING = "numpy.unique(..., return_inverse=True), and further rows with the numbering used for training"
 """How to number labels."""
 
@@ -77,7 +79,7 @@ def targets(
             advice = f"class numbers are needed, [n]: write numpy.argmax({name}, axis=1) for one column per class"
         _refuse(name, f"has the shape {list(array.shape)}: {advice}")
     if len(array) != count:
-        _refuse(name, f"has {len(array)} targets for {count} rows: pass one target for each row")
+        _refuse(name, f"has {plural(len(array), 'target')} for {plural(count, 'row')}: pass one target for each row")
     if labels:
         return _whole(array, classes or MOST, name, "class numbers")
     return _floats(array, dtype, name)
@@ -155,7 +157,7 @@ def classes_in(labels: np.ndarray, given: int = 0, name: str = "y") -> int:
     if not given and found > len(labels):
         _refuse(
             name,
-            f"has labels up to {present[-1]} in {len(labels)} rows: number its classes 0, 1, 2, ... with "
+            f"has labels up to {present[-1]} in {plural(len(labels), 'row')}: number its classes 0, 1, 2, ... with "
             "numpy.unique(..., return_inverse=True), or pass `classes`",
         )
     told = ""
@@ -199,13 +201,14 @@ def starts(values: Any, layout: "Layout", dtype: "DTypeLike", name: str = "start
             f"has the shape {list(array.shape)}, but one row of {layout.size} parameters for each chain is "
             f"needed, [chain, {layout.size}]: {advice}",
         )
-    return _floats(array, dtype, name)
+    return _floats(array, dtype, name, "pass finite numbers, such as those of `starting_points`")
 
 
 def _numbers(values: Any, name: str) -> np.ndarray:
     """Any array, list or data frame of real numbers as an array."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        _refuse(name, "is a masked array: leave the masked rows out, or fill them, and pass a plain array")
+    if _masked(values):
+        where = "is" if isinstance(values, np.ma.MaskedArray) else "holds"
+        _refuse(name, f"{where} a masked array: leave the masked rows out, or fill them, and pass a plain array")
     try:
         array = np.asarray(values)
     except Exception as error:  # whatever the type of `values` raises
@@ -221,19 +224,28 @@ def _numbers(values: Any, name: str) -> np.ndarray:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
+def _masked(values: Any) -> bool:
+    """Whether values, or some of those in a list or an array of objects, are masked."""
+    if isinstance(values, np.ma.MaskedArray):
+        return bool(np.ma.is_masked(values))
+    within = getattr(getattr(values, "dtype", None), "kind", "") == "O" and isinstance(values, np.ndarray)
+    return (within or isinstance(values, list | tuple)) and any(map(_masked, values))
+
+
 def _unfit(array: np.ndarray, name: str) -> str:
     """What dates, times, text or objects are, and how numbers are made of them."""
     kinds = {type(one) for one in array.flat} or {array.dtype.type}
-    if type(None) in kinds:
-        missing = np.reshape([one is None for one in array.flat], array.shape)
-        return f"None (the first at {_first(missing)}): leave these rows out, or fill the numbers in"
+    times = array.dtype.kind in "mM"
+    missing = np.isnat(array) if times else np.reshape([one is None for one in array.flat], array.shape)
+    if missing.any():
+        return f"{'NaT' if times else 'None'} (the first at {_first(missing)}): {FILL}"
     first = "turn them into numbers first, such as days:"
     if all(issubclass(one, date | np.datetime64) for one in kinds):
         since = f"numpy.asarray({name}, 'M8[s]') - numpy.datetime64('2000-01-01')"
         return f"dates: {first} ({since}) / numpy.timedelta64(1, 'D')"
     if all(issubclass(one, timedelta | np.timedelta64) for one in kinds):
         return f"time differences: {first} numpy.asarray({name}, 'm8[s]') / numpy.timedelta64(1, 'D')"
-    what = "objects" if array.dtype.kind == "O" else "text"
+    what = "text" if all(issubclass(one, str | bytes) for one in kinds) else "objects"
     try:
         array.astype(float)
     except (TypeError, ValueError):
@@ -246,24 +258,22 @@ def _of_frame(values: Any, name: str) -> np.ndarray:
     import pandas as pd
 
     frame = pd.DataFrame(values)
-    for column, kind in frame.dtypes.items():
+    for place, (column, kind) in enumerate(frame.dtypes.items()):
         if not pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_complex_dtype(kind):
-            _refuse(
-                name,
-                f"has the type '{kind}' in column {column!r}: turn it into numbers first (astype(float) where it reads "
-                "as numbers), or leave it out",
-            )
+            cells = frame.iloc[:, place]
+            objects = cells.astype(object).where(cells.notna(), None).to_numpy()
+            where, code = "", name
+            if isinstance(values, pd.DataFrame):
+                where, code = f" in column {column!r}", f"{name}[{column!r}]"
+            what = WANTED["c"] if pd.api.types.is_complex_dtype(kind) else _unfit(objects, code)
+            _refuse(name, f"has the type '{kind}'{where}, which holds {what}")
     return frame.to_numpy(np.float64, na_value=np.nan)
 
 
-def _floats(array: np.ndarray, dtype: "DTypeLike", name: str) -> np.ndarray:
+def _floats(array: np.ndarray, dtype: "DTypeLike", name: str, advice: str = FILL) -> np.ndarray:
     """Floats that are finite in `dtype`, unchanged; float64 for whole numbers and for longer floats."""
     if (bad := ~np.isfinite(array)).any():
-        _refuse(
-            name,
-            f"has numbers that are not finite ({int(bad.sum())}, the first at {_first(bad)}): leave these rows out, or "
-            "fill the numbers in",
-        )
+        _refuse(name, f"has numbers that are not finite ({int(bad.sum())}, the first at {_first(bad)}): {advice}")
     limit = np.finfo(np.dtype(dtype)).max
     if (bad := np.abs(array) > limit).any():
         _refuse(
@@ -280,7 +290,11 @@ def _whole(array: np.ndarray, below: int, name: str, what: str) -> np.ndarray:
     if bad.any():
         allowed = "0, 1, 2, ..." if below == MOST else f"from 0 to {below - 1}"
         advice = f"number them with {NUMBERING}"
-        if array[bad][0] >= below < MOST:
+        if not np.isfinite(array[bad][0]):
+            advice = FILL
+        elif what == "class numbers" and 2 * len(np.unique(array)) > len(array) > 2:
+            advice = "take a likelihood for regression if these are no classes; otherwise " + advice
+        elif array[bad][0] >= below < MOST:
             advice = "use the numbering used for training; if there are more, say how many when building the posterior"
         _refuse(name, f"has {array[bad][0]} at {_first(bad)}, but {what} {allowed} are needed: {advice}")
     return array.astype(np.int64)

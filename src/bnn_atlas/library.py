@@ -39,10 +39,12 @@ class NetworkPosterior(NamedTuple):
 
     def __repr__(self) -> str:
         """Network, likelihood, prior and numbers of parameters and rows."""
-        config = self.config
+        from bnn_atlas.config.language.base import plural
+
+        config, size = self.config, plural(self.density.layout.size, "parameter")
         return (
-            f"NetworkPosterior({config.model.label}, {self.density.layout.size} parameters, {config.likelihood.kind}, "
-            f"{config.prior.kind}, {len(self._rows[1])} rows)"
+            f"NetworkPosterior({config.model.label}, {size}, {config.likelihood.kind}, {config.prior.kind}, "
+            f"{plural(len(self._rows[1]), 'row')})"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -178,11 +180,6 @@ def starting_points(
     _check_posterior(posterior)
     members, dtype = np.arange(arrays.count(chains, "chains", 1, MOST_CHAINS)), posterior._dtype
     word = _as_int32(arrays.seed(seed))
-    if training is None:
-        return initialise(posterior.density, members, word, dtype)
-    config = validated(WarmStartConfig, _section(training), "training")
-    if config.permuted is not None:
-        raise ConfigError("training: permuted: only runs of the pipeline start from permuted copies; leave it out")
     x, y = posterior._rows
     watched = x[:0], y[:0]
     if validation is not None:
@@ -191,6 +188,11 @@ def starting_points(
         arrays.check_order(*validation, "validation[0]", "validation[1]")
         held_out = _rows_like(posterior, validation[0], "validation[0]")
         watched = held_out, _targets_like(posterior, validation[1], len(held_out), "validation[1]")
+    if training is None:
+        return initialise(posterior.density, members, word, dtype)
+    config = validated(WarmStartConfig, _section(training), "training")
+    if config.permuted is not None:
+        raise ConfigError("training: permuted: only runs of the pipeline start from permuted copies; leave it out")
     rows = Rows(x, y, jnp.asarray(watched[0], x.dtype), jnp.asarray(watched[1], y.dtype))
     return np.asarray(train_ensemble(posterior.density, config, rows, members, word, dtype).parameters)
 
@@ -241,8 +243,9 @@ def sample(
     config = config.for_rows(len(posterior.data.y))
     starts = arrays.starts(starts, posterior.density.layout, posterior._dtype)
     seed = arrays.seed(seed)
-    if not isinstance(folder, str | Path):
-        raise DataError(f"folder is a {type(folder).__name__}: pass the name of a folder")
+    if not isinstance(folder, str | Path) or folder == "":
+        what = "empty" if folder == "" else f"a {type(folder).__name__}"
+        raise DataError(f"folder is {what}: pass the name of a folder")
     target = Path(folder)
     at_once = 1 if runtime.on_cpu() else len(starts)
     budget = 1e6 * posterior.config.gradient_memory_mb / at_once
@@ -262,6 +265,9 @@ def sample(
         target.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise DataError(f"folder ({target}) is a file or in one: name a folder") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise DataError(f"folder ({str(target)!r:.80}) cannot be made ({why}): name one where you may write") from None
     run_block(build_method(config, density, posterior.data), density, posterior.data, block, config.checkpoint_every)
     pool_traces([block.destination], target / "pool.json")
     return open_pool(target / "pool.json")

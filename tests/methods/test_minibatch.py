@@ -123,7 +123,7 @@ def test_a_batch_of_all_rows_is_the_full_data():
 @pytest.mark.parametrize(
     ("rows", "batch", "shards", "message"),
     [
-        (10, 11, 1, r"batch_size \(11\) must be between 1 and the number of rows \(10\)"),
+        (10, 11, 1, r"batch_size \(11\) must be between 1 and the number of rows \(10\): give .*batch_size: null"),
         (10, 0, 1, "must be between 1"),
         (16, 6, 4, "batch_size \\(6\\) .* use a multiple of 4"),
     ],

@@ -76,6 +76,10 @@ class Reference(NamedTuple):
     """Scores and convergence of the run."""
     readme: str
 
+    def __repr__(self) -> str:
+        """The draws and the names of the rest."""
+        return f"Reference({self.draws!r}, {', '.join(self._fields[1:])})"
+
     @property
     def posterior_settings(self) -> dict[str, Any]:
         """The settings with which `build_posterior` builds the same posterior from the rows."""

@@ -41,7 +41,10 @@ def batches_per_epoch(rows: int, batch: int, shards: int = 1) -> int:
             f"use a multiple of {shards}"
         )
     if not 0 < batch <= rows:
-        raise ValueError(f"batch_size ({batch}) must be between 1 and the number of rows ({rows})")
+        raise ValueError(
+            f"batch_size ({batch}) must be between 1 and the number of rows ({rows}): give a smaller one, or "
+            "batch_size: null for all rows at once"
+        )
     return rows // batch
 
 

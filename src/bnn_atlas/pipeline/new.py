@@ -16,12 +16,11 @@ from bnn_atlas.config.data.own_table import (
     Seen,
     Survey,
     keys_text,
-    plural,
     remarks,
     sentence,
     survey,
 )
-from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.config.language.base import ConfigError, plural
 from bnn_atlas.config.language.reading import read_yaml
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.files import atomic

@@ -14,8 +14,7 @@ from shlex import join
 from textwrap import shorten
 from typing import Any, get_args
 
-from bnn_atlas.config.data.own_table import plural
-from bnn_atlas.config.language.base import ConfigError, did_you_mean
+from bnn_atlas.config.language.base import ConfigError, did_you_mean, plural
 from bnn_atlas.config.runs.expansion import leaves
 from bnn_atlas.config.runs.studies import Run, Scale
 from bnn_atlas.config.settings import read_settings

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bnn_atlas.config.language.base import plural
 from bnn_atlas.models.layout import Layout, Parameter
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class Draws(ABC):
 
     def __repr__(self) -> str:
         """What is stored, and where."""
-        return f"{type(self).__name__}({self.chains} chains x {self.draws} draws x {self.size} parameters, {self.path})"
+        sizes = zip(self.shape, ("chain", "draw", "parameter"), strict=True)
+        return f"{type(self).__name__}({' x '.join(plural(*size) for size in sizes)}, {self.path})"
 
     @property
     @abstractmethod

@@ -37,6 +37,7 @@ from bnn_atlas.config.data.cells import (
     workbook,
     workbook_rows,
 )
+from bnn_atlas.config.language.base import plural
 
 ENDINGS = {".csv": ",", ".tsv": "\t"}
 """Ending of a file -> what separates its cells."""
@@ -188,11 +189,6 @@ def _value_text(value: Any, most: int | None) -> str:
     if left <= 0:
         return json.dumps(value, ensure_ascii=False)
     return f"{json.dumps(value[:most], ensure_ascii=False)[:-1]}, ... and {left} more]"
-
-
-def plural(count: int, noun: str) -> str:
-    """A number of things."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _look(path: Path, own: OwnTable) -> tuple[list[Problem], Seen | None]:

@@ -278,7 +278,7 @@ def _problem(problem: Any, data: Any) -> tuple[tuple[Any, ...], str]:
         path.append(step)
     message = _message(problem)
     if _lacks_item(problem):
-        return tuple(path[:-1]), f" = {_SHORT.repr(here)}: must have {_items(path[-1] + 1)}"
+        return tuple(path[:-1]), f" = {_SHORT.repr(here)}: must have {plural(path[-1] + 1, 'item')}"
     if isinstance(here, bool) and problem["type"].endswith("_parsing"):
         message += "; yes, on, true and their opposites are not numbers"
     if problem["type"] == "union_tag_invalid":
@@ -316,15 +316,16 @@ def _message(problem: Any) -> str:
         bounds = f"between {context['ge']:g} and" if "ge" in context else "at most"
         return f"must be {bounds} {LARGEST:g} (float32 must hold its square)"
     if kind == "too_short":
-        return f"must have at least {_items(context['min_length'])}"
+        return f"must have at least {plural(context['min_length'], 'item')}"
     if kind == "too_long":
-        return f"must have at most {_items(context['max_length'])}"
+        return f"must have at most {plural(context['max_length'], 'item')}"
     message: str = problem["msg"]
     return message.removeprefix("Value error, ").replace("Input should be", "must be")
 
 
-def _items(number: int) -> str:
-    return f"{number} item{'' if number == 1 else 's'}"
+def plural(count: int, noun: str) -> str:
+    """A number of things."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 _SHORT = reprlib.Repr()

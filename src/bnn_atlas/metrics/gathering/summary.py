@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bnn_atlas.config.language.base import plural
 from bnn_atlas.files import load_arrays, save_arrays
 from bnn_atlas.metrics.tables.measurement import PredictionError
 
@@ -53,6 +54,12 @@ class PredictiveSummary(NamedTuple):
     """[C, m, n] regression: mean function at all rows of m evenly spread draws; None for rows without targets."""
     mixture_log_noise: np.ndarray | None = None
     """[C, m, n] regression: log sigma of these draws at all rows."""
+
+    def __repr__(self) -> str:
+        """Task, chains, draws, and the arrays that there are."""
+        found = ", ".join(name for name, value in self._asdict().items() if isinstance(value, np.ndarray))
+        sizes = f"{plural(len(self.divergent), 'chain')} x {plural(self.draws, 'draw')}"
+        return f"PredictiveSummary({self.task}, {sizes}: {found})"
 
     @property
     def task(self) -> str:
