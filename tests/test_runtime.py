@@ -114,6 +114,20 @@ def test_other_settings_after_the_first_computation_are_refused(
     assert dict(os.environ) == before
 
 
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        *(("threads", value) for value in (0, -1, 10**6, "2", True, 1.5, None)),
+        *(("device", value) for value in ("tpuu", "", None, 1)),
+        *(("float64", value) for value in ("yes", 1, None)),
+        ("shards", 0),
+    ],
+)
+def test_arguments_of_another_kind_are_refused(argument: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"^{argument} is {value!r}, but .* is needed"):
+        configure(**{"threads": 4, argument: value})  # type: ignore[arg-type]
+
+
 def test_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BNN_ATLAS_CACHE", str(tmp_path / "mine"))
     assert cache_folder() == tmp_path / "mine"

@@ -8,6 +8,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+MOST_DEVICES = 4096
+"""Devices that a process can have."""
+
 
 def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shards: int = 1) -> None:
     """Set up JAX for one job.
@@ -24,8 +27,16 @@ def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shar
         shards: devices that share the data of a chain; a CPU gets at least this many devices, whatever its cores.
 
     Raises:
+        ValueError: an argument is none of the values that it can have.
         RuntimeError: JAX cannot use GPUs here, or has already computed with other settings.
     """
+    for name, number in (("threads", threads), ("shards", shards)):
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_DEVICES:
+            raise ValueError(f"{name} is {number!r:.80}, but a whole number from 1 to {MOST_DEVICES} is needed")
+    if device not in ("cpu", "gpu"):
+        raise ValueError(f"device is {device!r:.80}, but 'cpu' or 'gpu' is needed")
+    if not isinstance(float64, bool):
+        raise ValueError(f"float64 is {float64!r:.80}, but True or False is needed")
     if device == "gpu" and not any(importlib.util.find_spec(f"jax_cuda{version}_plugin") for version in (12, 13)):
         raise RuntimeError(
             "device: gpu needs JAX for CUDA, which this environment does not have: run `make setup DEVICE=gpu` "
