@@ -61,7 +61,7 @@ def test_a_miss_is_excused_only_if_the_chains_have_stayed_at_their_starts(
     ("chains", "starts", "verdict"),
     [
         (-0.367, -0.45, Verdict.AGREES),  # the starts miss it
-        (-0.34, -0.39, Verdict.AGREES),  # both meet it, and sampling moves the value by more than the limit
+        (-0.347, -0.39, Verdict.AGREES),  # both meet it, and sampling moves the value by more than the limit
         (-0.50, -0.38, Verdict.DIFFERS),  # sampling loses what the starts had
         (-0.50, -0.80, Verdict.DIFFERS),
     ],
@@ -121,7 +121,7 @@ def test_agreement_with_an_unconverged_reference_cannot_be_told(tmp_path: Path) 
     word = "reference not converged: ESS of the log posterior 4 (at least 100)"
     claim = {"runs": ["chains"], "metric": "agreement", "at": "hmc", "published": printed(0.94), "size": 0.05}
     for note, verdict in ((f"{word}; against hmc", Verdict.CANNOT_TELL), ("against hmc", Verdict.AGREES)):
-        rows = [row("chains", 0.94, metric="agreement", at="hmc", note=note)]
+        rows = [row("chains", 0.94, metric="agreement", at="hmc", note=note, standard_error=0.01)]
         found = judged(tmp_path, rows, claimed(claim, runs=STARTS))
         assert (found.verdict, found.reason) == (verdict, f"chains: {word}" if verdict != Verdict.AGREES else "")
         assert found.own is not None
@@ -135,8 +135,11 @@ def test_claims_about_the_predictions_of_a_reference_need_it_to_have_converged(t
     better = GREATER | {"runs": ["rival"], "metric": "accuracy", "than": {"runs": ["hmc"]}}
     rhat = {"runs": ["hmc"], "metric": "rhat_function_max", "published": printed(1.5), "size": 0.1}
     for fit in (0.0, 1.0):
-        rows = [row("hmc", 0.9, metric="accuracy"), row("hmc", 1.5, metric="rhat_function_max")]
-        rows += [row("rival", 0.95, metric="accuracy"), row("rival", 0.0, metric="reference_fit", note=word)]
+        rows = [row("hmc", 0.9, metric="accuracy", standard_error=0.01), row("hmc", 1.5, metric="rhat_function_max")]
+        rows += [
+            row("rival", 0.95, metric="accuracy", standard_error=0.01),
+            row("rival", 0.0, metric="reference_fit", note=word),
+        ]
         rows.append(row("hmc", fit, metric="reference_fit", note=f"{word}; scaled with all rows"))
         for claim in (accurate, better):
             found = judged(tmp_path, rows, claimed(claim, runs=runs))
@@ -194,7 +197,7 @@ def test_a_claim_about_the_bias_of_steps_needs_a_referee_that_has_mixed(tmp_path
     shift = {"metric": "referee_log_likelihood_shift", "published": printed(1.9), "size": 0.5, "runs": ["chains"]}
     mixed = shift | {"metric": "referee_mixed", "published": printed(1), "size": 0.1}
     for value, note, verdict in ((0.0, f"1: yes, 0: no; {word}", "cannot tell"), (1.0, "1: yes, 0: no", "agrees")):
-        rows = [row("chains", 2.0, metric="referee_log_likelihood_shift", note=note)]
+        rows = [row("chains", 2.0, metric="referee_log_likelihood_shift", note=note, standard_error=0.1)]
         rows.append(row("chains", value, metric="referee_mixed", note=note))
         found = judged(tmp_path, rows, claimed(shift, runs=STARTS))
         assert (found.verdict, found.reason) == (verdict, f"chains: {word}" if verdict == "cannot tell" else "")

@@ -38,6 +38,43 @@ def test_errors_of_rows_chains_and_the_published_number_are_added_in_squares(tmp
     assert error(tmp_path, [row("single", 0.5)]) == {}
 
 
+@pytest.mark.parametrize(
+    ("value", "more", "verdict", "reason"),
+    [
+        (0.5, {}, Verdict.AGREES, "error not known"),
+        (0.69, {}, Verdict.AGREES, "error not known"),
+        (0.71, {}, Verdict.CANNOT_TELL, "error not known, and 0.21 is within 20% of 0.25"),
+        (0.79, {}, Verdict.CANNOT_TELL, "error not known, and 0.29 is within 20% of 0.25"),
+        (0.81, {}, Verdict.DIFFERS, "by 0.31; up to 0.25 would agree; error not known"),
+        (0.71, {"standard_error": 0.01}, Verdict.AGREES, ""),
+        (0.71, {"metric": "rmse_linear"}, Verdict.AGREES, ""),
+    ],
+)
+def test_a_value_whose_error_is_not_known_is_not_exact(
+    tmp_path: Path, value: float, more: dict[str, Any], verdict: Verdict, reason: str
+) -> None:
+    claim = SINGLE | {"metric": more.get("metric", "rmse")}
+    found = judged(tmp_path, [row("single", value, **more)], claimed(claim, runs=RUNS))
+    assert (found.verdict, found.reason) == (verdict, reason)
+    published = claim | {"published": printed(0.5, of_mean=0.01)}
+    found = judged(tmp_path, [row("single", value, **more)], claimed(published, runs=RUNS))
+    assert found.verdict == verdict, "the error of the published number is not ours"
+
+
+def test_a_value_compared_with_one_without_an_error_has_none(tmp_path: Path) -> None:
+    above = COMPARISON | {"relation": "above", "size": 0.3, "than": {"runs": ["other"]}}
+    rows = [row("single", 0.8, standard_error=0.01), row("other", 0.5)]
+    found = judged(tmp_path, rows, claimed(SINGLE | above, runs=RUNS))
+    assert (found.verdict, found.needed) == (Verdict.CANNOT_TELL, "an error of the value")
+
+
+def test_coverage_has_the_error_of_a_share_of_the_rows(tmp_path: Path) -> None:
+    """Of 98 rows all are inside: as if it were 99 of 100."""
+    coverage = {"metric": "coverage", "at": "0.9"}
+    rows = [row("single", 1.0, **coverage, monte_carlo_error=0.001), row("single", 98.0, metric="rows_test")]
+    assert error(tmp_path, rows, **coverage) == {"rows": math.sqrt(0.99 * 0.01 / 98), "chains": 0.001}
+
+
 def test_errors_over_splits_count_the_rows_that_splits_share(tmp_path: Path) -> None:
     """Five differences of variance 0.01 with a ninth of the rows in the test set: sqrt(0.01 (1/5 + 1/9)) = 0.0558."""
     runs = {name: planned(name, splits=5) for name in ("mile", "ensemble")}
@@ -130,12 +167,12 @@ def test_what_cannot_be_told_says_how_many_of_what_would_decide_it(
 def test_with_more_draws_the_difference_moves_on_to_that_at_infinitely_many(tmp_path: Path) -> None:
     """By 0.02 at 100 draws and by 0.06 in the end; and by 0.16 at 100 draws but not at all in the end."""
     curve = [row("single", 0.86 - 4 / k, metric="lppd_cumulative_draws", draws=k) for k in (30, 50, 80, 100)]
-    rows = [*curve, row("single", 0.86 - 0.04, metric="lppd"), row("other", 0.8, metric="lppd")]
+    rows = [*curve, row("single", 0.86 - 0.04, metric="lppd"), row("other", 0.8, metric="lppd", standard_error=1e-6)]
     above = COMPARISON | {"metric": "lppd", "relation": "above", "size": 0.05, "than": {"runs": ["other"]}}
     found = judged(tmp_path, rows, claimed(SINGLE | above, runs=RUNS))
     assert (found.verdict, found.needed) == (Verdict.CANNOT_TELL, "about 200 draws per chain (now 100)")
     ahead = [r._replace(value=0.6 + 16 / r.draws) for r in curve]
-    rows = [*ahead, row("single", 0.76, metric="lppd"), row("other", 0.6, metric="lppd")]
+    rows = [*ahead, row("single", 0.76, metric="lppd"), row("other", 0.6, metric="lppd", standard_error=1e-6)]
     found = judged(tmp_path, rows, claimed(SINGLE | above | {"size": 0.17}, runs=RUNS))
     assert (found.verdict, found.needed) == (Verdict.CANNOT_TELL, "about 280 draws per chain (now 100)")
 
@@ -227,7 +264,7 @@ def test_what_has_diverged_is_never_a_result(tmp_path: Path, metrics: dict[str, 
     note = "5,000 parameters; draws from the prior have 1"
     values = {"rmse": 0.5, "rows_train": 100.0, "divergences_chains": 1.0} | metrics
     rows = [row("single", value, metric=metric, note=note) for metric, value in values.items()]
-    rows.append(row("single", 0.5, metric="lppd"))
+    rows.append(row("single", 0.5, metric="lppd", standard_error=0.01))
     found = judged(tmp_path, rows, claimed(SINGLE | {"metric": "lppd"}))
     assert found.verdict == (Verdict.CANNOT_TELL if reason else Verdict.AGREES)
     assert found.reason.startswith(reason) if reason else not found.reason

@@ -116,6 +116,10 @@ def row_of(
     standard_error, monte_carlo = (_number(row[name]) for name in ("standard_error", "monte_carlo_error"))
     if side.metric == BY_CHAINS:
         monte_carlo = _error_of_orders(of_run, int(row["chains"]), planned - excluded)
+    over = row["over"]
+    if side.metric == "coverage" and standard_error is None and (number := measured.test_rows(run, split)):
+        share = (row["value"] * number + 1) / (number + 2)  # Laplace: no error of 0 where all rows are inside
+        standard_error, over = math.sqrt(share * (1 - share) / number), "rows"
     trust = measured.trusts.get((run, split))
     return Repetition(
         run=run,
@@ -128,7 +132,7 @@ def row_of(
         value=float(row["value"]),
         note=row["note"],
         at=side.at,
-        over=row["over"],
+        over=over,
         standard_error=standard_error,
         monte_carlo_error=monte_carlo,
         at_infinity=_at_infinity(of_run, row, side, _of_chains(table, side, split, dataset)),

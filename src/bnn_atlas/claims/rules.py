@@ -23,6 +23,9 @@ class Verdict(StrEnum):
 
 HOLDS = (Verdict.AGREES, Verdict.HOLDS, Verdict.SMALLER)
 MISSES = (Verdict.DIFFERS, Verdict.DOES_NOT_HOLD)
+NEAR = 0.2
+"""A d whose error is not known is not judged within that share of its limit."""
+NOT_KNOWN = "error not known"
 MANY = 1000
 """A distance of more standard errors than that is not given in them."""
 
@@ -32,7 +35,7 @@ class Decision(NamedTuple):
 
     verdict: Verdict
     reason: str = ""
-    """Empty for what agrees or holds."""
+    """Empty for what agrees or holds with a known error."""
 
 
 def decide(
@@ -56,6 +59,18 @@ def decide(
         "at_most": (-math.inf, bound or 0.0),
     }[relation]
     return _within(d, e, low, high)
+
+
+def decide_without_error(
+    relation: Relation, d: float, error: float | None, size: float | None = None, bound: float | None = None
+) -> Decision:
+    """The verdict where `error` is not all of the error, or none is known: none near the limit, and it says so."""
+    limit = size if bound is None else bound
+    held = {"equals": abs(d), "alike": abs(d), "below": -d}.get(relation, d)
+    if limit and abs(held - limit) <= NEAR * abs(limit):
+        return Decision(Verdict.CANNOT_TELL, f"{NOT_KNOWN}, and {held:.3g} is within {NEAR:.0%} of {limit:g}")
+    found = decide(relation, d, error, size, bound)
+    return found._replace(reason="; ".join(filter(None, (found.reason, NOT_KNOWN))))
 
 
 def _equal(d: float, e: float, s: float) -> Decision:

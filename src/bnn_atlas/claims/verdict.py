@@ -15,7 +15,7 @@ from bnn_atlas.claims.answer import answer, row_of
 from bnn_atlas.claims.estimate import UNPAIRED, Estimate, Part, difference, estimate
 from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import IDENTITIES, ClaimedStudy
-from bnn_atlas.claims.rules import HOLDS, Decision, Verdict, decide
+from bnn_atlas.claims.rules import HOLDS, Decision, Verdict, decide, decide_without_error
 from bnn_atlas.claims.sides import Answer, Problem, Repetition
 from bnn_atlas.config.claims.claim import Claim, Side
 from bnn_atlas.config.metrics import OF_CHAINS, OF_REFEREE, OF_ROWS, value_range
@@ -26,6 +26,8 @@ CURVES = {"lppd": "lppd_cumulative_chains"}
 """Metric of all chains -> the same metric by number of chains."""
 CEILINGS = ("agreement", "total_variation")
 """Metrics against a reference, whose chains among themselves have the best value, `<metric>_ceiling`."""
+EXACT = OF_ROWS | {"gradients_sampling", "gradients_total"}
+"""Metrics without an error."""
 OF_MEAN = {"rmse", "rmse_original_units"}
 """Metrics of the predictive mean alone."""
 SAME_SHELL = 0.1
@@ -39,7 +41,7 @@ class Judgement(NamedTuple):
     name: str
     verdict: Verdict
     reason: str
-    """Why it is what it is, unless it agrees or holds; else empty."""
+    """Why it is what it is, unless it agrees or holds with a known error; else empty."""
     needed: str
     """What would settle a claim that cannot be told or is to be run; else empty."""
     identity: str
@@ -159,8 +161,22 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     judged = judged._replace(d=found.value - claim.target, parts=(*found.parts, *_of_published(claim)))
     if unsaid := _says_nothing(claim, every, study, measured):
         return judged._replace(verdict=Verdict.CANNOT_TELL, reason=unsaid.reason, needed=unsaid.needed)
-    decision = decide(claim.relation, found.value - claim.target, judged.error, claim.size, claim.bound)
+    rule = decide if _has_error(judged) else decide_without_error
+    decision = rule(claim.relation, found.value - claim.target, judged.error, claim.size, claim.bound)
     return _settled(judged, decision, measured)
+
+
+def _has_error(judged: Judgement) -> bool:
+    """Whether the error of what a claim is about is known, on both sides of a comparison, or is 0 by nature."""
+    if judged.measured and judged.measured.parts and judged.measured.repetitions > 1:
+        return True
+    sides = zip((judged.own, judged.other), judged.rows.values(), strict=False)
+    return all(one is None or one.parts or all(_is_exact(row, judged.study) for row in rows) for one, rows in sides)
+
+
+def _is_exact(row: Repetition, study: ClaimedStudy) -> bool:
+    """Whether a value has no error by nature: counted, fitted without a network, or calculated without a run."""
+    return row.metric in EXACT or (row.run in study.figures and not study.figures[row.run].runs)
 
 
 def _settled(judged: Judgement, decision: Decision, measured: Measured) -> Judgement:
@@ -211,6 +227,8 @@ def _deciding(judged: Judgement) -> str:
     That is more of what the largest part falls with or, if this alone does not decide, more of everything that makes up
     a tenth of the variance. Otherwise it is what bounds the rest.
     """
+    if not _has_error(judged):
+        return "an error of the value"
     parts = judged.parts
     ours = sorted((part for part in parts if part.number), key=lambda part: -part.error)
     variance = sum(part.error**2 for part in ours)
