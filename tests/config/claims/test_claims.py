@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bnn_atlas.config.claims.claim import Claim, cannot_fail
+from bnn_atlas.config.claims.claim import Claim, cannot_agree, cannot_fail
 from bnn_atlas.config.claims.load import ClaimsConfig, load_claims
 from bnn_atlas.config.runs.studies import Study
 from bnn_atlas.config.settings import load_study
@@ -153,11 +153,12 @@ def test_braces_of_other_claims_are_text(tmp_path: Path, study: Study) -> None:
 
 def test_a_published_number_a_difference_and_those_of_a_family(tmp_path: Path) -> None:
     study = load_study(study_file(tmp_path, run_edit(problem="as_published")), "paper", DATASETS)
+    equals = EQUALS | {"size": 0.011}
     entries = {
-        "one": EQUALS | {"published": "table/one/1/rmse", "statement": "{value} (sd {error})"},
-        "two": EQUALS
+        "one": equals | {"published": "table/one/1/rmse", "statement": "{value} (sd {error})"},
+        "two": equals
         | {"published": "table/one/4/rmse - table/one/1/rmse", "than": {"chains": 1}, "statement": "{value}"},
-        "rmse_{chains}": EQUALS | {"for": [{"chains": 1}, {"chains": 4}], "published": "table/one/{chains}/rmse"},
+        "rmse_{chains}": equals | {"for": [{"chains": 1}, {"chains": 4}], "published": "table/one/{chains}/rmse"},
     }
     first, second, *family = load(tmp_path, study, entries).claims.values()
     printed = [claim.published for claim in (first, second, *family)]
@@ -168,6 +169,8 @@ def test_a_published_number_a_difference_and_those_of_a_family(tmp_path: Path) -
         (0.075, None, 0.002, "~0.0750"),
     ]
     assert (first.statement, second.statement) == ("0.1250 (sd 0.01)", "-0.0500")
+    with refused("claims.one: the published number has an error of 0.005", "give a size of 0.02 or more"):
+        load(tmp_path, study, entries | {"one": entries["one"] | {"size": 0.01}})
 
 
 FINDING = {"statement": "Errors are small", "cost": "1 h"}
@@ -256,6 +259,23 @@ def equal(**changes: Any) -> Claim:
 def test_sizes_that_cannot_fail(value: float, size: float, changes: dict[str, Any], why: str) -> None:
     found = cannot_fail(equal(published={"value": value, "text": "x"}, size=size, **changes))
     assert why in found if why else found == ""
+
+
+@pytest.mark.parametrize(
+    ("size", "errors", "sound"),
+    [
+        (0.1, {}, True),
+        (0.1, {"reading": 0.049}, True),
+        (0.1, {"reading": 0.05}, False),
+        (0.1, {"of_mean": 0.04, "reading": 0.04}, False),
+        (0.1, {"of_mean": 0.03, "reading": 0.03}, True),
+    ],
+)
+def test_a_number_whose_own_error_is_as_large_as_the_size_is_refused(
+    size: float, errors: dict[str, float], sound: bool
+) -> None:
+    found = cannot_agree(equal(published={"value": 1.0, "text": "x", **errors}, size=size))
+    assert found == "" if sound else "give a size of 0.2" in found
 
 
 AT_MOST, AT_LEAST, CHANGES = ({"relation": name} for name in ("at_most", "at_least", "changes_less_than"))

@@ -278,6 +278,22 @@ def cannot_fail(claim: Claim, classes: bool = False) -> str:
     return "" if published else _unscaled(claim, classes)
 
 
+def cannot_agree(claim: Claim) -> str:
+    """Why no value can agree with the published number, and what to do; empty for a sound claim.
+
+    Two standard errors of the published number, its reading included, have to be less than the size.
+    """
+    if claim.relation != "equals" or claim.published is None:
+        return ""
+    error = math.hypot(claim.published.of_mean or 0.0, claim.published.reading or 0.0)
+    if error == 0 or 2 * error < (claim.size or 0.0):
+        return ""
+    return (
+        f"the published number has an error of {error:.2g}, and twice that is not below size {claim.size:g}: however "
+        f"well it is measured, no value would agree; give a size of {4 * error:.2g} or more, or use another relation"
+    )
+
+
 def _decided(claim: Claim, classes: bool) -> str:
     """Why a claim holds, or does not, whatever its runs give; empty if they decide it."""
     low, high = _values(claim.own, classes)

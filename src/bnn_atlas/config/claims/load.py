@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
-from bnn_atlas.config.claims.claim import Claim, FigureValue, Published, Side, cannot_fail
+from bnn_atlas.config.claims.claim import Claim, FigureValue, Published, Side, cannot_agree, cannot_fail
 from bnn_atlas.config.language.base import ConfigError, Model, Share, Text, did_you_mean, near_or_all, validated
 from bnn_atlas.config.language.reading import Lines, read_yaml, with_lines
 from bnn_atlas.config.metrics import ALIGNMENT, CLASSIFICATION, METRICS, PAIRS, PUBLISHED, REGRESSION, SETS
@@ -417,7 +417,7 @@ def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
                 f"{path}: claims.{name}.published: only runs of the paper's problem equal its number, and {why}: use "
                 "another relation, or set the run's problem to as_published if all settings are those of the paper"
             )
-        elif why := cannot_fail(claim, classes):
+        elif why := cannot_fail(claim, classes) or cannot_agree(claim):
             found.append(f"{path}: claims.{name}: {why}")
     if found:
         raise ConfigError("\n".join(found))
