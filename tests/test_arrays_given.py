@@ -235,7 +235,9 @@ def test_a_masked_array_without_masked_values_is_an_array() -> None:
     np.testing.assert_array_equal(data.x, X.astype("float32"))
 
 
-@pytest.mark.parametrize("folder", [None, 3, "", "file", "file/below", "a\0b", "/proc/draws", "long" * 100])
+@pytest.mark.parametrize(
+    "folder", [None, 3, "", "file", "file/below", "a\0b", "/proc/draws", "/proc/self/fd", "long" * 100]
+)
 def test_a_folder_for_draws_is_a_folder(line: NetworkPosterior, folder: Any, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = tmp_path / folder if isinstance(folder, str) and folder else folder
@@ -398,9 +400,10 @@ def test_what_is_returned_has_a_short_repr(line: NetworkPosterior) -> None:
     assert repr(build_posterior(X[:1], Y[:1], LINE)).endswith(", 1 row)")
 
 
-def test_groups_for_arviz_are_mappings(line: NetworkPosterior) -> None:
-    with pytest.raises(ValueError, match="groups: 'a' is a int, but each group is"):
-        draws_of(line).to_arviz({"a": 1})  # type: ignore[dict-item]
+@pytest.mark.parametrize("groups", [{"a": 1}, [1], 3])
+def test_groups_for_arviz_are_mappings(line: NetworkPosterior, groups: Any) -> None:
+    with pytest.raises(ValueError, match=r"^groups must map the name of each group to its variables"):
+        draws_of(line).to_arviz(groups)
 
 
 @pytest.mark.parametrize("package", ["xarray", "arviz"])

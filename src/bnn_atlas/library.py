@@ -5,6 +5,7 @@ The modules that they need are imported on the first call, because JAX must not 
 
 from collections.abc import Hashable, Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -263,11 +264,13 @@ def sample(
     block = Block(starts, np.arange(len(starts)), _as_int32(seed), target / "chains", digest, attributes)
     try:
         target.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=target):
+            pass
     except (FileExistsError, NotADirectoryError):
         raise DataError(f"folder ({target}) is a file or in one: name a folder") from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise DataError(f"folder ({str(target)!r:.80}) cannot be made ({why}): name one where you may write") from None
+        raise DataError(f"folder ({str(target)!r:.80}) cannot be used ({why}): name one where you may write") from None
     run_block(build_method(config, density, posterior.data), density, posterior.data, block, config.checkpoint_every)
     pool_traces([block.destination], target / "pool.json")
     return open_pool(target / "pool.json")

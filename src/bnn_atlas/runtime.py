@@ -31,7 +31,7 @@ def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shar
         RuntimeError: JAX cannot use GPUs here, or has already computed with other settings.
     """
     for name, number in (("threads", threads), ("shards", shards)):
-        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_DEVICES:
+        if isinstance(number, bool) or not hasattr(number, "__index__") or not 1 <= number <= MOST_DEVICES:
             raise ValueError(f"{name} is {number!r:.80}, but a whole number from 1 to {MOST_DEVICES} is needed")
     if device not in ("cpu", "gpu"):
         raise ValueError(f"device is {device!r:.80}, but 'cpu' or 'gpu' is needed")

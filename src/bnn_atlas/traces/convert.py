@@ -89,12 +89,13 @@ def to_arviz(source: "Draws", groups: Mapping[str, Group] | None = None) -> "arv
         else:
             for place in stored:
                 variables[source.parameter_names[place]] = _array(source, None, stored[stored == place])
-    for name, group in (groups or {}).items():
-        if not isinstance(group, Mapping):
-            raise ValueError(
-                f"groups: '{name}' is a {type(group).__name__}, but each group is a mapping of variables to "
-                "(dimensions, values), such as {'y': (('row',), y)}"
-            )
+    if groups is not None and not (
+        isinstance(groups, Mapping) and all(isinstance(g, Mapping) for g in groups.values())
+    ):
+        raise ValueError(
+            "groups must map the name of each group to its variables, and these to (dimensions, values), such as "
+            "{'observed_data': {'y': (('row',), y)}}"
+        )
     coordinates, attributes = _coordinates(source), _attributes(source)
     datasets: dict[str, Any] = {
         "posterior": _dataset(variables, coordinates, attributes),

@@ -102,6 +102,7 @@ MANY = {"columns": ["a", "y"], **NUMBERS}
     ("content", "changes", "expected"),
     [
         (CSV, {"path": "data/mien.csv"}, ["mine.path = 'data/mien.csv'", "no such file", "relative path starts at"]),
+        (CSV, {"path": "data"}, ["mine.path = 'data': a folder, not a file"]),
         (CSV, {"target": "yy"}, ["mine.target: data/mine.csv: no column 'yy'", "a, colour, y", '`target: "y"`']),
         (CSV, {"target": "width"}, ["no column 'width'; there are a, colour, y"]),
         ("1,2\n3,4\n", NUMBERS, ["no column 'y'; there are 1, 2; if these are numbers", "`columns`"]),
@@ -191,6 +192,7 @@ LABELS = "a,kind\n" + "".join(f"{i},{'elm' if i % 2 else 'ash'}\n" for i in rang
         ("Report, 1, 2\na;b;y\n1,5;2,5;3,5\n4,5;5;6,5\n", {}, 2, ["with 'y', is line 2", '`separator: ";"` and `skip']),
         ("a,y\n1,2\n3,4\n".encode("utf-16-le"), {}, 2, ['`encoding: "utf-16-le"`']),
         ("a,y\n12\u2019000,1\n5'000.5,2\n7,3\n", {}, 3, ["line 2, column 'a'", '`thousands: "\'"`']),
+        ("a,y\n12,1\n1.2.3,2\n7,3\n5,3\n", {}, 3, ["; if these are numbers, write them as", '`missing: ["1.2.3"]`']),
         ("a,y\n12,1\n\u2013,2\n7,3\n", {}, 2, ['`missing: ["\u2013"]`']),
         (WEIGHTS, {}, 30, ["column 'm': '10 kg'", "numbers with 'kg': write the numbers alone in the file", '["m"]`']),
         (WEIGHTS.replace("kg", "\u20ac"), {}, 30, ["numbers with '\u20ac'", '["m"]`']),

@@ -78,8 +78,9 @@ def located(path: str, where: str, root: Path) -> Path:
     """A local file of the registry; ConfigError if it does not exist."""
     found = root / Path(path).expanduser()
     if not found.is_file():
+        what = "a folder, not a file" if found.is_dir() else "no such file"
         raise ConfigError(
-            f"{where}.path = '{path}': no such file; a relative path starts at {root.resolve()}. Put the file there, "
+            f"{where}.path = '{path}': {what}; a relative path starts at {root.resolve()}. Put the file there, "
             "correct the path, or take the data set out"
         )
     return found

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from statistics import correlation
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -509,6 +508,8 @@ def _cells(
             keys[name] = "drop"
         else:
             keys[name] = "missing"
+            if any(re.search(r"\d", cell) for cell in unknown):
+                lines[name] += "; if these are numbers, write them as such in the file"
             absent += [cell for cell in dict.fromkeys(odd) if cell not in absent]
         if keys[name] in ("drop", "text"):
             (drop if keys[name] == "drop" else text).append(name)
@@ -654,7 +655,10 @@ def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
         return len(set(zip(one, other, strict=True))) == few
     if few == 1 or len(set(other)) == 1 or isinstance(one[0], str) or isinstance(other[0], str):
         return False
-    return abs(correlation(one, other)) > 1 - 1e-12
+    last, first = one.index(max(one)), one.index(min(one))
+    slope, width = (other[last] - other[first]) / (one[last] - one[first]), max(other) - min(other)
+    line = ((other[first] + slope * (a - one[first]), b) for a, b in zip(one, other, strict=True))
+    return all(abs(a - b) <= 1e-6 * width for a, b in line)
 
 
 def _plain(label: str) -> str:

@@ -123,7 +123,7 @@ def _entry(node: yaml.Node | None, key: Any) -> tuple[yaml.Node, yaml.Node] | No
 
 def _text(path: Path) -> str:
     if not path.is_file():
-        raise ConfigError(f"{path}: no such file")
+        raise ConfigError(f"{path}: {'a folder, not a file' if path.is_dir() else 'no such file'}")
     content = path.read_bytes()
     try:
         text = content.decode("utf-8")
