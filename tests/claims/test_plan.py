@@ -7,7 +7,7 @@ from bnn_atlas.claims.plan import claimed_study
 from bnn_atlas.config.claims.load import ClaimsConfig
 from bnn_atlas.config.runs.studies import Scale
 from bnn_atlas.config.settings import load_study
-from tests.claims.making import COMPARISON, claimed
+from tests.claims.making import COMPARISON, claimed, planned
 from tests.config.folders import CLAIM, DATASETS, study_file
 
 CLAIMS = ClaimsConfig.model_validate({"paper": "p", "claims": {"error": CLAIM}})
@@ -107,6 +107,16 @@ def test_figures_in_which_claims_find_numbers(tmp_path: Path) -> None:
     demo = claimed_study(load_study(path, "demo", DATASETS), claims, "demo")
     assert demo.figures["prior_depth"].other == "it shows two in place of one"
     assert claimed_study(load_study(path, "laptop", DATASETS), claims, "laptop").figures == {}
+
+
+def test_pruned_networks_are_behind_a_claim() -> None:
+    runs = {name: planned(name, reductions=["draws: 2 -> 1"]) for name in ("hmc", "maxima", "vi")}
+    runs["hmc"]["pruned"] = {"HMC": "hmc", "ensemble": "maxima", "VI": "vi"}
+    pruned = {"metric": "accuracy_pruned", "at": "ensemble mean by sd of HMC, 20 % kept", "runs": ["hmc"]}
+    study = claimed(COMPARISON | pruned | {"than": {"at": "HMC mean by sd of HMC, 20 % kept"}}, runs=runs)
+    claim = study.claims.claims["c0"]
+    assert study.runs_behind(claim) == {"hmc", "maxima"}
+    assert list(study.reductions_of(claim)) == ["hmc", "maxima"]
 
 
 def test_a_run_that_this_scale_lacks_counts_with_its_problem() -> None:

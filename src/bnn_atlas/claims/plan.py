@@ -1,10 +1,12 @@
 """What verdicts need to know about a study besides its metric table, as plain data for the workflow."""
 
+import re
 from collections.abc import Iterable
 from typing import Any, get_args
 
 from pydantic import Field, PositiveInt
 
+from bnn_atlas.config.checks.figures import pruned_runs
 from bnn_atlas.config.claims.claim import Claim, Side
 from bnn_atlas.config.claims.load import ClaimsConfig
 from bnn_atlas.config.language.base import Model
@@ -15,7 +17,8 @@ SIGN = {"lppd": 1.0, "lppd_cumulative_chains": 1.0, "nll": -1.0}
 """Metrics that average the log density of a mixture of chains over rows -> their sign."""
 OF_ROWS = (*SIGN, "accuracy")
 """Metrics that average values known for single test rows, so that differences can be paired."""
-
+PRUNED = "accuracy_pruned"
+"""The metric that scores networks of several runs; `at` names them."""
 
 IDENTITIES = ("same", "reduced", "settings unknown", "another problem")
 """What the runs behind a claim are to the paper, from near to far."""
@@ -48,6 +51,8 @@ class RunPlan(Model):
     """For Markov chains: the run of this scale that has only their warm starts, if the study has one."""
     reference: bool = False
     """Whether another run of the study is compared with its predictions."""
+    pruned: dict[str, str] = Field(default_factory=dict)
+    """Name of each network that it prunes -> the run of that network."""
 
 
 class FigurePlan(Model):
@@ -82,7 +87,7 @@ class ClaimedStudy(Model):
         return [run for run, plan in self.runs.items() if name in (run, plan.entry)]
 
     def runs_behind(self, claim: Claim) -> set[str]:
-        """Runs that answer a claim: the runs that it names or leans on, and runs of a figure with the wanted label.
+        """Runs that answer a claim: named or leaned on, in a figure with the wanted label, or of pruned networks.
 
         If a number of a figure does not belong to one label, all runs that the figure shows are returned.
         """
@@ -90,6 +95,10 @@ class ClaimedStudy(Model):
         found = {run for name in named for run in self.runs_of(name)}
         plan = self.figures.get(claim.figure or "")
         for side in claim.sides.values():
+            if side.metric == PRUNED:
+                words = re.findall(r"\w+", side.at)
+                pruning = [self.runs[run].pruned for name in side.runs for run in self.runs_of(name)]
+                found |= {run for networks in pruning for network, run in networks.items() if network in words}
             if side.in_figure is not None and plan is not None:
                 label = side.in_figure.where.get("label")
                 found |= {run for run in plan.runs if plan.labels.get(run) == label} or {*plan.runs}
@@ -153,7 +162,9 @@ def claimed_study(study: Study, claims: ClaimsConfig, scale: Scale) -> ClaimedSt
     against = [side.at for claim in claims.claims.values() for side in claim.sides.values()]
     chosen = study.runs_of((*named, *shown, *against))
     starts = {run.name: _starts(run, study) for run in chosen}
-    chosen += study.runs_of(tuple({name for name in starts.values() if name} - {run.name for run in chosen}))
+    pruned = {run.name: _pruned(run, study) for run in chosen}
+    more = {*filter(None, starts.values())}.union(*(networks.values() for networks in pruned.values()))
+    chosen += study.runs_of(tuple(more - {run.name for run in chosen}))
     references = {name for run in study.runs.values() for name in run.config.evaluate.references}
     runs = {
         run.name: RunPlan(
@@ -168,6 +179,7 @@ def claimed_study(study: Study, claims: ClaimsConfig, scale: Scale) -> ClaimedSt
             chained=run.config.method.kind_of_draws.are_chain,
             starts=starts.get(run.name),
             reference=run.name in references,
+            pruned=pruned.get(run.name, {}),
         )
         for run in chosen
     }
@@ -200,6 +212,11 @@ def _figure(study: Study, name: str) -> FigurePlan | None:
     other = None if here == paper else f"it shows {', '.join(here)} in place of {', '.join(paper)}"
     shown = {run.name: run for run in study.runs_of(here)}
     return FigurePlan(runs=tuple(shown), labels=legend_texts(study.figures[name], shown), other=other)
+
+
+def _pruned(run: Run, study: Study) -> dict[str, str]:
+    pruning, runs = run.config.evaluate.pruning, pruned_runs(study, run)
+    return {network: runs[alignment].name for network, alignment in pruning.networks.items()} if pruning else {}
 
 
 def _starts(run: Run, study: Study) -> str | None:
