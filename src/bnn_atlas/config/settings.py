@@ -76,23 +76,19 @@ def load_atlas(config: dict[str, Any], folder: Path) -> Atlas:
 
     Raises ConfigError that names the file, the key, the value and what is allowed.
     """
-    settings = validated(Settings, config, f"{folder / 'config.yaml'} (or --config)")
-    refuse(f"{folder / 'config.yaml'} (or --config): results = '{settings.results}'", _taken(settings.results, folder))
+    source = f"{folder / 'config.yaml'} (or --config)"
+    settings = validated(Settings, config, source)
+    refuse(f"{source}: results = '{settings.results}'", _taken(settings.results, folder))
     datasets = load_registry(folder / "datasets.yaml")
     available = sorted(path.stem for path in (folder / "studies").glob("*.yaml"))
     _check_files(folder, available)
     if not settings.studies:
-        raise ConfigError(
-            f"{folder / 'config.yaml'}: studies = []: at least one study is needed; there are {', '.join(available)}"
-        )
+        raise ConfigError(f"{source}: studies = []: at least one study is needed; there are {', '.join(available)}")
     for number, name in enumerate(settings.studies):
         if name in settings.studies[:number]:
-            raise ConfigError(f"{folder / 'config.yaml'}: studies = '{name}': it is given twice; leave one out")
+            raise ConfigError(f"{source}: studies = '{name}': it is given twice; leave one out")
         if name not in available:
-            raise ConfigError(
-                f"{folder / 'config.yaml'}: studies = '{name}': no such study"
-                f"{near_or_all(name, 'there are', available)}"
-            )
+            raise ConfigError(f"{source}: studies = '{name}': no such study{near_or_all(name, 'there are', available)}")
     studies = load_studies([folder / "studies" / f"{name}.yaml" for name in settings.studies], datasets)[settings.scale]
     claims = {
         name: load_claims(folder / "claims" / f"{name}.yaml", study)
@@ -122,9 +118,11 @@ def _taken(results: str, folder: Path) -> Iterator[str]:
         yield ": this folder holds the repository itself; name one for results alone, such as results"
     if path.exists() and not path.is_dir():
         yield ": this is a file; name a folder, such as results"
+        return
     first = path.relative_to(repository).parts[0] if path.is_relative_to(repository) else ""
-    if first in (folder.name, *OWN) or first.startswith("."):
-        yield f": the folder {first} has other contents; name one for results alone, such as results"
+    names = [entry.name for entry in path.iterdir() if entry.name[0] != "."] if os.access(path, os.R_OK) else []
+    if first in (folder.name, *OWN) or first.startswith(".") or (names and not {*names} & {*SCALES}):
+        yield f": the folder {first or path} has other contents; name one for results alone, such as results"
 
 
 def _check_files(folder: Path, available: Sequence[str]) -> None:

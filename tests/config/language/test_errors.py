@@ -269,7 +269,10 @@ FOLDER = "the path of a folder is wanted"
     ("settings", "parts"),
     [
         ({"scale": "huge"}, ["scale = 'huge'", "'demo', 'laptop' or 'paper'"]),
-        ({"studies": ["smal"]}, ["studies = 'smal'", "no such study (did you mean 'small'?); there are small"]),
+        (
+            {"studies": ["smal"]},
+            ["(or --config): studies = 'smal'", "no such study (did you mean 'small'?); there are small"],
+        ),
         ({"studies": "smal"}, ["studies = 'smal': no such study (did you mean 'small'?)"]),
         ({"studies": []}, ["studies = []: at least one study is needed; there are small"]),
         ({"device": "tpu"}, ["device = 'tpu'", "'cpu' or 'gpu'"]),
@@ -353,6 +356,8 @@ def test_files_that_would_be_ignored_are_refused(file: str, message: str, tmp_pa
         ("Snakefile", "this is a file; name a folder"),
         ("results", ""),
         ("../elsewhere", ""),
+        ("../earlier", ""),
+        ("../system", "has other contents; name one for results alone"),
     ],
 )
 def test_folders_that_are_not_for_results(
@@ -360,6 +365,8 @@ def test_folders_that_are_not_for_results(
 ) -> None:
     folder = config_folder(tmp_path / "clone" / "config")
     (tmp_path / "clone" / "Snakefile").touch()
+    for other in ("system/passwd", "earlier/demo", "earlier/notes"):
+        (tmp_path / other).mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "clone")
     with refused(f"results = '{results}': ", why) if why else contextlib.nullcontext():
         load_atlas({"studies": ["small"], "results": results}, folder)

@@ -53,6 +53,10 @@ ENDLESS = {
     ),
     "list that holds itself": (b"a: &a [*a]\n", "an alias stands for what contains it (line 1, column 4)"),
     "run that holds itself": (b"runs: &r\n  one: *r\n", "an alias stands for what contains it (line 1, column 7)"),
+    "no space after a colon": (
+        b"# x\na: 1\nscale:demo\nb: 2\n",
+        "; in line 3, write a space after the colon of 'scale' (line 4, column 1)",
+    ),
     "long number": (b"seed: " + b"9" * 5000, "is a number of 5000 digits"),
 }
 

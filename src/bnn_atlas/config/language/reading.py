@@ -51,7 +51,16 @@ def read_yaml(path: Path) -> Any:
         mark = error.problem_mark or error.context_mark
         reason = ", ".join(filter(None, (error.context, error.problem)))
         place = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-        raise ConfigError(f"{path}: not valid YAML: {' '.join(reason.split())}{place}") from None
+        hint = _without_space(text.splitlines()[: mark.line + 1]) if mark else ""
+        raise ConfigError(f"{path}: not valid YAML: {' '.join(reason.split())}{hint}{place}") from None
+
+
+def _without_space(lines: list[str]) -> str:
+    """What to do with the last line that lacks a space after the colon; the parser complains of a later one."""
+    for number in range(len(lines), 0, -1):
+        if found := re.match(r"[\s-]*([\w.]+):[^\s/:]", lines[number - 1]):
+            return f"; in line {number}, write a space after the colon of '{found[1]}'"
+    return ""
 
 
 def composed(path: Path) -> tuple[Any, dict[tuple[int, int], str]]:
