@@ -22,6 +22,7 @@ def test_records_and_the_traceback_reach_the_file(tmp_path: Path, capsys: pytest
         with logged(path):
             log.info("half way")
             log.warning("careful")
+            logging.getLogger("bnn_atlas.native.call").warning("not compiled")
             raise ValueError("no such chain")
 
     with pytest.raises(SystemExit) as ended:
@@ -30,11 +31,13 @@ def test_records_and_the_traceback_reach_the_file(tmp_path: Path, capsys: pytest
     assert ended.value.__suppress_context__
     text = path.read_text()
     assert "INFO half way" in text
+    assert "WARNING not compiled" in text
     assert "Traceback" in text
     assert "ValueError: no such chain" in text
     on_terminal = capsys.readouterr().err
     assert "careful" in on_terminal
     assert "half way" not in on_terminal
+    assert "not compiled" not in on_terminal, "every job would repeat it"
     assert "no such chain" not in on_terminal  # Snakemake prints the log
 
 

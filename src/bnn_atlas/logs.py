@@ -14,13 +14,16 @@ STARTED = " INFO started"
 """End of the first line of each attempt in a log."""
 FAILED = " ERROR failed"
 """End of the line before an error that another attempt would meet again."""
+SAID_ONCE = ("bnn_atlas.native.call",)
+"""Loggers whose warnings hold for all jobs of a run, whose last lines have them once (`pipeline.farewell`)."""
 
 
 @contextmanager
 def logged(path: str | Path) -> Iterator[None]:
     """Append log records, and the traceback of a failure, to the file at `path`.
 
-    An error of this package says what to do: its message replaces the traceback. Warnings also go to the terminal.
+    An error of this package says what to do: its message replaces the traceback. Warnings also go to the terminal,
+    unless all jobs would repeat them (`SAID_ONCE`).
     SIGTERM, such as at a cluster's time limit, ends the job with a line that says so.
     A failure ends the process with status 1 and no further output: Snakemake prints the log of a failed job.
 
@@ -33,6 +36,7 @@ def logged(path: str | Path) -> Iterator[None]:
     file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S"))
     terminal = logging.StreamHandler(sys.stderr)
     terminal.setLevel(logging.WARNING)
+    terminal.addFilter(lambda record: record.name not in SAID_ONCE)
     root = logging.getLogger()
     atlas = logging.getLogger("bnn_atlas")
     root.addHandler(file)

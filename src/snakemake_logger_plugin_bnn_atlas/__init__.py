@@ -286,4 +286,4 @@ def _numbers(stats: Mapping[str, int]) -> str:
     named = [f"{count} {rule}" for count, rule in rules[:NAMED]]
     if rest := sum(count for count, _ in rules[NAMED:]):
         named.append(f"{rest} others")
-    return f"{stats['total']} jobs: {', '.join(named)}"
+    return f"{stats['total']} job{'s' * (stats['total'] > 1)}: {', '.join(named)}"

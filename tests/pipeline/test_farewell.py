@@ -69,6 +69,14 @@ def test_figures_that_need_r_are_named() -> None:
     assert "Not made: one, two. Install R." in lines(not_made=["one", "two"])
 
 
+@pytest.mark.parametrize("targets", [frozenset(), frozenset({"fireball"})])
+def test_without_the_compiled_gradient_one_line_says_so(
+    targets: frozenset[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bnn_atlas.pipeline.farewell.library", lambda: tmp_path / "gradient.so")
+    assert sum(line.startswith("No compiled gradient: ") for line in lines(targets)) == 1
+
+
 @pytest.mark.parametrize(
     ("target", "paths"),
     [

@@ -12,7 +12,7 @@ import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from bnn_atlas.pipeline.estimate import Estimate
-from snakemake_logger_plugin_bnn_atlas import Formatter, Progress, read_logs
+from snakemake_logger_plugin_bnn_atlas import Formatter, Progress, _numbers, read_logs
 
 from .workspace import snakemake
 
@@ -58,6 +58,10 @@ def said(folder: Path, *arguments: str, code: int = 0) -> str:
     done = snakemake(folder, "--cores", "1", "--logger", "bnn-atlas", *arguments)
     assert done.returncode == code, done.stdout
     return done.stdout
+
+
+def test_one_job_is_a_job() -> None:
+    assert _numbers({"check": 1, "total": 1}) == "1 job: 1 check"
 
 
 def test_a_plan_names_the_settings_that_changed(tmp_path: Path) -> None:

@@ -77,7 +77,10 @@ class Kernel(NamedTuple):
 
 @cache
 def available() -> bool:
-    """Register the compiled gradient with JAX and return whether that worked; if not, a line in the log says why."""
+    """Register the compiled gradient with JAX and return whether that worked; if not, a line in the log says why.
+
+    The log of a job does not repeat it on the terminal (`logs.logged`).
+    """
     try:
         file = library()
         if not file.is_file():

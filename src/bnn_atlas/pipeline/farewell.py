@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from bnn_atlas.config.claims.load import claims_of
 from bnn_atlas.config.settings import Atlas
+from bnn_atlas.native.build import LOST, library
 from bnn_atlas.pipeline.claims import claim_targets
 from bnn_atlas.pipeline.figures import Figures
 from bnn_atlas.pipeline.paths import Paths
@@ -44,7 +45,7 @@ def farewell(
     """
     if targets and "all" not in targets:
         made = [line for target in sorted(targets) for line in _made(target, atlas, paths, known)]
-        return "\n".join([f"Made in {_duration(seconds)}:", *made]) if made else ""
+        return "\n".join([f"Made in {_duration(seconds)}:", *made, *_not_compiled()]) if made else ""
     first = next(iter(atlas.studies))
     looks = [(f"{paths.results}/site/index.html", "what the papers say and what came out, with figures and runs")]
     looks += [(f"{paths.results}/figures/{first}/", f"the figures of {first}: PDF, PNG and the plotted numbers")]
@@ -53,8 +54,14 @@ def farewell(
     lines += [line for study in atlas.studies if study not in atlas.claims for line in _scored(paths, study)]
     if figures.not_made:
         lines.append(f"Not made: {', '.join(figures.not_made)}. {missing_r}")
+    lines += _not_compiled()
     lines += ["What to do next:", *_indented(NEXT[atlas.settings.scale]), "  README.md, 'Changing something'"]
     return "\n".join(lines)
+
+
+def _not_compiled() -> list[str]:
+    """What is lost without the compiled gradient; empty if it is built."""
+    return [] if library().is_file() else [f"No compiled gradient: {LOST}. `make setup` builds it or says why not."]
 
 
 def _made(target: str, atlas: Atlas, paths: Paths, known: Targets) -> list[str]:
