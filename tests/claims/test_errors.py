@@ -177,6 +177,12 @@ def test_with_more_draws_the_difference_moves_on_to_that_at_infinitely_many(tmp_
     assert (found.verdict, found.needed) == (Verdict.CANNOT_TELL, "about 280 draws per chain (now 100)")
 
 
+def test_the_error_of_a_mean_over_random_orders_asks_for_more_orders(tmp_path: Path) -> None:
+    rows = [row("single", 0.5, standard_error=0.25, over="rows", note="mean of 3 orders")]
+    found = judged(tmp_path, rows, claimed(SINGLE, runs=RUNS))
+    assert (found.parts, found.needed) == ((Part("orders", 0.25, 3),), "about 12 random orders (now 3)")
+
+
 def test_rows_that_could_be_paired_are_what_is_missing(tmp_path: Path) -> None:
     rows = [row(run, 0.5, standard_error=0.03, over="rows", metric="accuracy") for run in RUNS]
     rows += [row(run, 50.0, metric="rows_test") for run in RUNS]

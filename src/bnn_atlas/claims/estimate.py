@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from bnn_atlas.metrics.formulas.averages import error_of_mean
 from bnn_atlas.metrics.formulas.repetitions import SPLITS, Repetitions, over_repetitions
 
 PAIRED_ROWS, UNPAIRED = "rows, paired", "rows, not paired"
+ORDERS = re.compile(r"mean of (\d+) orders")
+"""Note of a value whose standard error is over random orders as well as over test rows."""
 ROWS = ("", "rows")
 """What the standard error of a row of the table may be over if it is over test rows."""
 
@@ -22,8 +25,8 @@ class Part(NamedTuple):
     """One of the errors that are added in squares."""
 
     of: str
-    """`rows`, `rows, paired`, `seeds`, `splits`, `chains` or `draws`, over which it falls as 1 / sqrt(n); `finite
-    draws`, a bias that falls as 1 / n; `rows, not paired`, of two values on the same rows, which is too large;
+    """`rows`, `rows, paired`, `orders`, `seeds`, `splits`, `chains` or `draws`, over which it falls as 1 / sqrt(n);
+    `finite draws`, a bias that falls as 1 / n; `rows, not paired`, of two values on the same rows, which is too large;
     `published` or `reading`, errors of the published number."""
     error: float
     number: int = 0
@@ -68,10 +71,13 @@ def estimate(rows: Sequence[Repetition], study: ClaimedStudy, measured: Measured
     of_rows = [row.standard_error for row in rows if row.standard_error is not None and row.over in ROWS]
     if len(rows) == 1:
         row = rows[0]
-        whole = Estimate(row.value, 1, None, row.standard_error, row.over or "rows" * bool(of_rows), monte_carlo)
+        orders = ORDERS.match(row.note)
+        of_rows = [] if orders else of_rows
+        over = "orders" if orders else row.over
+        whole = Estimate(row.value, 1, None, row.standard_error, over or "rows" * bool(of_rows), monte_carlo)
         parts = [Part("rows", of_rows[0], measured.test_rows(row.run, row.split))] if of_rows and not same_rows else []
         if row.standard_error is not None and not of_rows:
-            parts.append(Part(row.over, row.standard_error, row.chains))
+            parts.append(Part(over, row.standard_error, int(orders[1]) if orders else row.chains))
         elif monte_carlo is not None:
             parts.append(_of_chains(monte_carlo, row))
     else:

@@ -272,6 +272,7 @@ FACTORS = [1.005**step for step in range(1, 1847)]
 NAMES = {
     "rows": "test rows",
     "rows, paired": "test rows",
+    "orders": "random orders",
     "finite draws": "draws per chain",
     "draws": "draws per chain",
     "pairs": "chains",
