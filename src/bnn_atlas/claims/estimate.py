@@ -1,4 +1,4 @@
-"""The mean of the values that answer a claim, the difference of two means, and of what their errors are made."""
+"""The mean of the values that answer a claim, the difference of two means, and what their errors consist of."""
 
 import json
 import math
@@ -30,7 +30,7 @@ class Part(NamedTuple):
     `published` or `reading`, errors of the published number."""
     error: float
     number: int = 0
-    """The n of today; 0 for errors of the published number, for rows that are not paired, and for a bias from the draws
+    """The current n; 0 for errors of the published number, for rows that are not paired, and for a bias from the draws
     of the reference alone."""
 
 
@@ -143,12 +143,12 @@ def difference(
 
 
 def _fewest(rows: Sequence[Repetition]) -> int:
-    """The fewest draws of an average; 0 for optima, of whose distance only the reference has draws."""
+    """The fewest draws of an average; 0 for optima: there only the reference has draws."""
     return min((row.draws for row in rows if row.draws > 1), default=0)
 
 
 def _repeated(found: Estimate, monte_carlo: float | None, rows: Sequence[Repetition], same_rows: bool) -> list[Part]:
-    """The error over repetitions; of the same splits as the paper's, what remains is the Monte Carlo error."""
+    """The error over repetitions; on the paper's own splits, only the Monte Carlo error remains."""
     if same_rows and found.over == SPLITS and monte_carlo is not None:
         return [_of_chains(monte_carlo, rows[0])]
     if found.standard_error is not None:

@@ -70,7 +70,7 @@ class Method(NamedTuple):
     position: Callable[[State], Array]
     density: Callable[[State], LogDensity]
     gradients_per_step: float | None
-    """Gradients per step (on average), for rates; None if a step takes none, or if only the trace can tell."""
+    """Gradients per step (on average), for rates; None if it takes none, or if only the trace records it."""
     fit: Callable[[State], dict[str, Array]] = nothing_learned
     """(state after the last phase) -> what one chain has learned apart from its draws, by name; called on the host."""
 

@@ -223,7 +223,7 @@ HAS: dict[Need, tuple[Callable[[Run, DatasetEntry], object], str]] = {
     "several draws": (lambda run, _: run.draws > 1, "runs of at least two draws per chain"),
     "several chains": (lambda run, _: run.config.chains > 1, "runs of at least two chains"),
     "one split": (lambda run, _: run.config.split.count == 1, "runs with split.count 1"),
-    "one input": (lambda _, entry: entry.shape == (1,), "data sets of one input"),
+    "one input": (lambda _, entry: entry.shape == (1,), "data sets with one input"),
     "one hidden layer": (
         lambda run, _: len(getattr(run.config.model, "hidden", ())) == 1,
         "fully connected networks with one hidden layer",
@@ -264,18 +264,21 @@ def conditions(kind: Kind) -> list[str]:
         found.append(
             f"a deep ensemble {kind.ensemble}" if kind.ensemble == "beside samplers" else "one sampling method"
         )
-    found += [f"at least {kind.least} runs, each split counted"] if kind.least > 1 else []
-    found += [f"at most {kind.most} runs, each split counted"] if kind.most else []
+    if kind.most and kind.most == kind.least:
+        found.append(f"exactly {kind.most} runs (each split counts as one)")
+    else:
+        found += [f"at least {kind.least} runs (each split counts as one)"] if kind.least > 1 else []
+        found += [f"at most {kind.most} runs (each split counts as one)"] if kind.most else []
     found += [f"at most {kind.most_labels} labels"] if kind.most_labels else []
     found += [f"at most {kind.most_datasets} data sets"] if kind.most_datasets else []
     found += [f"at most {kind.most_other_data} out-of-distribution data sets"] if kind.most_other_data else []
     found += [f"the same {what} in evaluate.shifts of all runs" for what in kind.shifts]
-    found += [f"runs of one {', '.join(kind.repeats)} that differ in seeds only"] if kind.repeats else []
+    found += [f"runs with the same {' and '.join(kind.repeats)} may differ only in their seeds"] if kind.repeats else []
     found += [f"runs that differ in {' or '.join(kind.along)}"] if kind.along else []
-    found += [f"runs of one {' and '.join(kind.same)}"] if kind.same else []
-    found += [f"no two runs or splits of one {' and '.join(kind.apart)}"] if kind.apart else []
+    found += [f"runs with the same {' and '.join(kind.same)}"] if kind.same else []
+    found += [f"no two runs or splits with the same {' and '.join(kind.apart)}"] if kind.apart else []
     found += [REFERENCE[kind.reference]] if kind.reference else []
-    found += ["{} to {} alignments, each split counted".format(*kind.alignments)] if kind.alignments else []
+    found += ["{} to {} alignments (each split counts as one)".format(*kind.alignments)] if kind.alignments else []
     return found
 
 

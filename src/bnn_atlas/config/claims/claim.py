@@ -107,8 +107,8 @@ class Other(Model):
     dataset: str | None = None
     """Rows of the other value."""
     chains: Chains | None = None
-    """Take the row for this number of chains; null takes all. For all chains of the run, it is the row for those that
-    were not excluded."""
+    """Take the row for this number of chains; null takes all. If this is the run's total, the row without
+    excluded chains is taken."""
     draws: Count | None = None
     """Take the row for this number of draws per chain; null takes all draws."""
 
@@ -137,8 +137,8 @@ class Claim(Model):
     dataset: str | None = None
     """Rows of this set, such as `cifar10/fog3`; null takes the test rows of the run's own data set."""
     chains: Chains | None = None
-    """Take the row for this number of chains; null takes all. For all chains of the run, it is the row for those that
-    were not excluded."""
+    """Take the row for this number of chains; null takes all. If this is the run's total, the row without
+    excluded chains is taken."""
     relation: Relation
     """`equals`: the value, or with `than` the difference value - value of `than`, is the published number (or `value`).
     `above`, `below`: the value is above or below that of `than`. `alike`: the two are the same. `at_least`, `at_most`:

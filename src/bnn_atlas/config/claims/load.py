@@ -252,10 +252,10 @@ class FindingEntry(Model):
     statement: Text
     """The paper's finding in one sentence."""
     main: str | None = None
-    """The claim that decides on the finding, whose number and place stand for it; null takes the first claim in the
+    """The claim that decides the finding and supplies its number and place; null takes the first claim in the
     file that supports it."""
     caveat: Text | None = None
-    """What a reader has to know of the verdict, in one sentence."""
+    """What a reader must know about the verdict, in one sentence."""
     cost: Cost
     """How long the shortest of the page's commands that checks its main claim takes."""
     panel: tuple[Share, Share, Part, Part] | None = None
@@ -271,7 +271,7 @@ class StepEntry(Model):
     """The scale at which it runs, whatever config/config.yaml says; it must be the same in all studies that have the
     step."""
     includes: tuple[str, ...] = ()
-    """Steps written before this one whose claims it checks, too."""
+    """Earlier steps whose claims it also checks."""
 
 
 def _as_written(schema: dict[str, Any]) -> None:
@@ -303,8 +303,7 @@ class ClaimsFile(Model):
     paper: Text
     """Citation for claims that name no other."""
     findings: dict[str, FindingEntry] = Field(default_factory=dict)
-    """The findings with which the page of results begins, about ten: name, by which claims of this file refer to it ->
-    finding."""
+    """Name -> finding. The results page begins with these (about ten); claims refer to them by name."""
     steps: dict[str, StepEntry] = Field(default_factory=dict)
     """Target -> claims that are checked together, from the quickest step to the longest."""
     claims: dict[str, ClaimEntry]

@@ -35,9 +35,9 @@ HEADINGS = {"DatasetEntry": "A data set", "OwnTable": "Your own table"}
 """Headings of sections that have neither a key nor a kind."""
 ABOUT = """
 Every key of the files in `config/`, with its values and its default. A section with a `kind` takes the keys of that
-kind, such as `model: { kind: mlp, hidden: [8, 8] }`. Unless stated otherwise, numbers are at most 1e18 in size and
-counts at most 1e9. Each example is the first place in `config/` where such a section is used. `make schema` writes
-these pages, and the JSON schemas in `workflow/schemas/` with which editors check the files.
+kind, such as `model: { kind: mlp, hidden: [8, 8] }`. Unless stated otherwise, numbers are at most 1e18 in absolute
+value and counts at most 1e9. Each example is the first place in `config/` where such a section is used. `make schema`
+writes these pages, and the JSON schemas in `workflow/schemas/` with which editors check the files.
 """
 GREATEST = 1e5
 """Bounds from here on are not shown: they only keep mistakes from exhausting the machine."""

@@ -104,7 +104,7 @@ def _values(one: Shown) -> list[dict[str, object]]:
         values = table.loc[table["metric"] == ("lppd" if metric == PUBLISHED and not mistaken else metric), "value"]
         if len(values) != 1:
             raise ValueError(
-                f"{one.files['table']}: {len(values)} rows of '{metric}' for '{one.dataset}' in place of one; this "
+                f"{one.files['table']}: {len(values)} rows of '{metric}' for '{one.dataset}' instead of one; this "
                 "table is for regressions"
             )
         value = float(values.iloc[0])

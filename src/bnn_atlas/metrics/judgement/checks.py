@@ -325,7 +325,11 @@ def _energy(rows: Values) -> Check | None:
     if "covariance_bias_bound" not in rows:
         return None
     bias = _value(rows, "covariance_bias_bound")
-    bound = "no bound on the bias is known" if np.isnan(bias) else f"a Gaussian of equal variances right to {bias:.1%}"
+    bound = (
+        "no bound on the bias is known"
+        if np.isnan(bias)
+        else f"variances of an equal-variance Gaussian would be correct to within {bias:.1%}"
+    )
     start = f"energy variance per dimension {value:.2g} without Metropolis test: {bound}"
     return Check("energy error", ENERGY.status(value), f"{start} ({_limits(ENERGY)})")
 
