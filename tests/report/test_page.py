@@ -12,6 +12,7 @@ from PIL import Image
 from bnn_atlas.figures.metadata import CHUNK, stamp_png
 from bnn_atlas.report.page import write_page
 from bnn_atlas.report.pictures import LARGEST, markdown, method_tables, shrink
+from bnn_atlas.report.site import write_site
 from bnn_atlas.report.view import study_view
 from tests.config.folders import REPOSITORY
 from tests.report.making import STUDY, study, study_inputs, write_judged
@@ -94,8 +95,11 @@ def test_a_large_summary_is_left_out_and_the_page_says_where_it_is(tmp_path: Pat
     row = Path(inputs["summary"]).read_text().splitlines()[-1]
     with Path(inputs["summary"]).open("a") as file:
         file.write((row + "\n") * (LARGEST // len(row)))
-    write_page(tmp_path / "made", study_view(**inputs))
+    view = study_view(**inputs)
+    write_page(tmp_path / "made", view)
+    write_site(tmp_path / "made", view)
     assert not (tmp_path / "made" / "summary.csv").exists()
+    assert "summary.csv" not in (tmp_path / "made" / "index.html").read_text(encoding="utf-8")
     assert "rows (0.5 MB) in `tables/small-summary.csv` of the results" in text(tmp_path / "made", "scores")
 
 
