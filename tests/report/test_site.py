@@ -77,8 +77,8 @@ def test_a_page_has_what_was_asked_of_it(site: Path) -> None:
         (site / name).read_text(encoding="utf-8")
         for name in ("index.html", "small/figure-few.html", "small/run-mile.html")
     )
-    assert '<b class="good">Agrees:</b> Few errors are made.' in start
-    assert '<b class="bad">Differs:</b> Errors are gone.' in start
+    assert '<b class="partly">Agrees in part:</b> Few errors are made (1 of 2 claims agree).' in start
+    assert '<b class="bad">Differs:</b> Errors are gone (1 of 3 claims agree).' in start
     assert "<i>W</i><sub>1</sub>, in <code>file.csv</code>" in figure
     assert "<pre>snakemake --cores 2 small_few --config scale=laptop</pre>" in figure
     assert "<td>rhat_function_max</td>" in run

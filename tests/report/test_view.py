@@ -41,6 +41,17 @@ def test_findings_have_the_numbers_of_the_claim_that_decides(view: StudyView) ->
     assert view.own[0].claim.where == "this project's own question"
 
 
+@pytest.mark.parametrize(
+    ("verdict", "outcome"),
+    [("agrees", "Agrees"), ("holds, smaller", "Agrees in part"), ("erratum", "Erratum"), ("to run", "")],
+)
+def test_an_erratum_is_no_difference_and_a_part_is_not_the_whole(tmp_path: Path, verdict: str, outcome: str) -> None:
+    claims = write_judged(tmp_path / "judged.parquet", error={"verdict": verdict})
+    findings = [{"statement": "One", "claims": ["error"], "cost": "1 s"}]
+    (card,) = study(tmp_path, claims=claims, study=STUDY | {"findings": findings}).cards
+    assert card.outcome == outcome
+
+
 def test_what_is_open_has_distance_cause_experiment_and_cost(view: StudyView) -> None:
     growth, far, ours = view.open
     assert (growth.statement, growth.distance, growth.size) == ("It grows by −0.3", "0.01 ± 0.02", "> 0.25")

@@ -6,7 +6,7 @@ from pathlib import Path
 from bnn_atlas.claims.plan import IDENTITIES
 from bnn_atlas.report.pictures import shrink
 from bnn_atlas.report.text import KINDS, counted, write
-from bnn_atlas.report.view import StudyView
+from bnn_atlas.report.view import OUTCOMES, Card, StudyView
 
 ENTRY = "start.json"
 """File in the folder of a study with what the start page says about it."""
@@ -23,16 +23,13 @@ def write_site(folder: Path, view: StudyView) -> None:
         for split, picture in run.diagnostics.items():
             shrink(picture, folder / f"diagnostics-{run.name}-split{split}.png")
         write(folder / f"run-{run.name}.html", "run.html.j2", run=run, **known)
-    cards = [card for card in view.cards if card.claim.kind != "run"]
     entry = {
         "name": view.name,
         "title": view.title,
         "paper": view.paper,
         "scale": view.scale,
         "counts": [{"title": one.title, "total": one.total, "verdicts": one.verdicts} for one in view.counts],
-        "agrees": [card.statement for card in cards if card.claim.kind in ("good", "partly")],
-        "differs": [card.statement for card in cards if card.claim.kind in ("bad", "note")],
-        "undecided": [card.statement for card in cards if card.claim.kind == "open"],
+        "findings": {title: [_told(card) for card in view.cards if card.outcome == title] for title in OUTCOMES},
         "figures": len(view.figures),
         "runs": len(view.runs),
     }
@@ -43,5 +40,10 @@ def write_start(folder: Path) -> None:
     """Write the start page for the studies whose pages are in a folder, and the style sheet of all pages."""
     files = sorted(folder.glob(f"*/{ENTRY}"))
     entries = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    write(folder / "index.html", "start.html.j2", studies=entries, kinds=KINDS, counted=counted, root="")
+    known = {"kinds": KINDS, "outcomes": OUTCOMES, "counted": counted, "root": ""}
+    write(folder / "index.html", "start.html.j2", studies=entries, **known)
     write(folder / "style.css", "style.css.j2")
+
+
+def _told(card: Card) -> str:
+    return card.statement + (f" ({card.good} of {card.of} claims agree)" if 0 < card.good < card.of else "")

@@ -22,6 +22,14 @@ from bnn_atlas.report.text import KINDS, OWN, asked, brief, counted, duration, i
 REACH = 3.0
 """Largest distance from the published number that the forest shows, in sizes that matter."""
 MOST_NAMED = 6
+OUTCOMES = {
+    "Agrees": ("good",),
+    "Agrees in part": ("partly",),
+    "Differs": ("bad",),
+    "Erratum": ("note",),
+    "Not decided": ("open",),
+}
+"""What came of a finding -> the kinds of its main claim (`text.KINDS`); the second also if a claim behind it fails."""
 TEXTS = (
     "statement", "read_in", "place", "identity", "verdict", "here", "basis", "reason", "needed", "cause", "certainty",
     "decided_by", "result", "erratum", "trust", "figure", "finding",
@@ -108,14 +116,28 @@ class Card(NamedTuple):
 
     statement: str
     claim: Claim
-    others: str
-    """How many of the claims behind it hold."""
+    good: int
+    """How many of the claims behind it agree or hold."""
+    of: int
+    """How many claims are behind it."""
     caveat: str
     figure: str
     panel: Panel | None
     picture: str
     """File name of its picture; empty without a figure."""
     cost: str
+
+    @property
+    def outcome(self) -> str:
+        """The key of `OUTCOMES` under which the start page names it; empty if it was not run."""
+        if self.claim.kind in ("good", "partly") and self.good < self.of:
+            return "Agrees in part"
+        return next((title for title, kinds in OUTCOMES.items() if self.claim.kind in kinds), "")
+
+    @property
+    def others(self) -> str:
+        """How many of the claims behind it agree or hold; empty if there is only one."""
+        return f"{self.good} of {self.of} claims behind it agree or hold" if self.of > 1 else ""
 
 
 class Mark(NamedTuple):
@@ -355,13 +377,13 @@ def _card(
     by_name = {claim.name: claim for claim in claims}
     of = [by_name[name] for name in finding["claims"]]
     main = of[leading([(claim.verdict, claim.identity) for claim in of])]
-    good = sum(claim.kind in ("good", "partly") for claim in of)
     figure = next((name for name in (main.figure, *(claim.figure for claim in of)) if name in pictures), "")
     panel = tuple(finding["panel"]) if finding.get("panel") and figure else None
     return Card(
         statement=signed(measured.filled(finding["statement"])),
         claim=main,
-        others=f"{good} of {len(of)} claims behind it agree or hold" if len(of) > 1 else "",
+        good=sum(claim.kind in ("good", "partly") for claim in of),
+        of=len(of),
         caveat=signed(measured.filled(finding.get("caveat") or "")),
         figure=figure,
         panel=panel,
