@@ -61,7 +61,7 @@ def checked(folder: Path, runs: dict[str, Any], /, **figure: Any) -> None:
             "is for methods that are tuned to an energy variance",
         ),
         ({"a": SPLITS}, {"draw": "wasserstein"} | FUNCTIONS, "3 runs, each split counted, and at most 2 fit"),
-        ({"a": RUN}, {"draw": "under_over"} | LINE, "is for data sets of one input, and 'a' is none of them"),
+        ({"a": RUN}, {"draw": "under_over"} | LINE, "is for data sets with one input, and 'a' is none of them"),
         (
             dict.fromkeys("abcdefghi", WORDS),
             {"draw": "calibration_curves"},
