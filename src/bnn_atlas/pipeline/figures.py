@@ -75,7 +75,7 @@ class Figure:
     @property
     def label(self) -> str:
         """Heading on the page of results, and name in the report."""
-        return self.config.title or self.name.replace("_", " ")
+        return self.config.title or self.name.replace("_", " ").capitalize()
 
     @property
     def stem(self) -> str:
