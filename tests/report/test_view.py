@@ -77,7 +77,7 @@ def test_what_is_reduced_is_said_once(view: StudyView) -> None:
 
 
 def test_one_sentence_says_whether_chains_sample_the_posterior(view: StudyView) -> None:
-    assert view.posterior.startswith("Whether chains and fits give the posterior: of 1 runs, 0 pass every check")
+    assert view.posterior == "Convergence of 1 run: 0 fine, 0 look closer, 1 cannot be judged, 0 do not trust."
 
 
 def test_times_are_those_of_the_jobs_behind_the_results(view: StudyView, tmp_path: Path) -> None:

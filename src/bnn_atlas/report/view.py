@@ -504,15 +504,16 @@ def _posterior(runs: Iterable[Run]) -> str:
     number = sum(map(len, statuses.values()))
     if not number:
         return ""
-    fine, failed = len(statuses.get(Status.FINE.value, [])), statuses.get(Status.DISTRUST.value, [])
-    entries = list(dict.fromkeys(failed))
+    order = (Status.FINE, *reversed(BY_WEIGHT))
+    counts = ", ".join(f"{len(statuses.get(status.value, []))} {status.value}" for status in order)
+    text = f"Convergence of {number} {'run' if number == 1 else 'runs'}: {counts}"
+    entries = list(dict.fromkeys(statuses.get(Status.DISTRUST.value, [])))
+    if not entries:
+        return f"{text}."
     named = ", ".join(entries[:MOST_NAMED]) + (" and others" if len(entries) > MOST_NAMED else "")
-    text = f"Whether chains and fits give the posterior: of {number} runs, {fine} pass every check of convergence"
-    if not failed:
-        return f"{text}, and none fails one."
     return (
-        f"{text} and {len(failed)} fail at least one ({named}); their averages can be compared with the paper's, "
-        "but are not averages over the posterior."
+        f"{text} ({named}). Averages of runs that are not to be trusted can be compared with the paper's, but are not "
+        "averages over the posterior."
     )
 
 
