@@ -42,7 +42,8 @@ def test_files(page: Path) -> None:
 
 def test_the_first_page(page: Path) -> None:
     assert re.findall(r"^## (.+)$", text(page), re.MULTILINE) == [
-        "In one minute", "What the paper does not say", "Published numbers", "What is open", "Gallery", "How to check",
+        "In one minute", "What the paper does not say", "Published numbers", "What does not agree, or is open",
+        "Gallery", "How to check",
     ]  # fmt: skip
     assert text(page).startswith("# A study\n\nNobody, 2000.\n\n**3 published numbers: 1 agrees, 1 differs,")
     counts = "| **3 published numbers**: 1 agrees, 1 differs, 1 to run | 1 differs | 1 agrees, 1 to run | – | – |"
@@ -51,6 +52,7 @@ def test_the_first_page(page: Path) -> None:
         text(page)
     )
     assert "One seed.\n" in text(page)
+    assert "| a run<br>To repeat: `snakemake --cores 2 mile --config scale=laptop` | 2 min |" in text(page)
     assert "(figures.md#few)<br>0.52 ± 0.02: The error is 0.5 (agrees) |" in text(page)
 
 
