@@ -51,6 +51,7 @@ def test_the_first_page(page: Path) -> None:
     assert "**Few errors are made** (Table 1)<br>\n**agrees** (reduced): paper 0.5, here 0.52 ± 0.02 (0.515 at inf" in (
         text(page)
     )
+    assert "at infinitely many draws) (The error is 0.5); 1 of 2 claims behind it agree or hold<br>" in text(page)
     assert "One seed.\n" in text(page)
     assert "| a run<br>To repeat: `snakemake --cores 2 mile --config scale=laptop` | 2 min |" in text(page)
     assert "(figures.md#few)<br>0.52 ± 0.02: The error is 0.5 (agrees) |" in text(page)
