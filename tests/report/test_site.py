@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bnn_atlas.report.page import write_page
+from bnn_atlas.report.page import MOST_OPEN, write_page
 from bnn_atlas.report.site import write_site, write_start
 from tests.report.making import STUDY, study
 
@@ -83,6 +83,15 @@ def test_a_page_has_what_was_asked_of_it(site: Path) -> None:
     assert "<pre>snakemake --cores 2 small_few --config scale=laptop</pre>" in figure
     assert "<td>rhat_function_max</td>" in run
     assert "<th>dataset</th><td>airfoil</td>" in run
+
+
+def test_a_study_page_lists_the_first_open_claims_and_links_to_all(tmp_path: Path) -> None:
+    view = study(tmp_path)
+    write_page(tmp_path / "made", view._replace(open=view.open * MOST_OPEN))
+    write_site(tmp_path / "made", view._replace(open=view.open * MOST_OPEN))
+    text = (tmp_path / "made" / "index.html").read_text(encoding="utf-8")
+    assert text.count("To repeat:") <= MOST_OPEN
+    assert f'<a href="claims.html">All {3 * MOST_OPEN} of them</a>' in text
 
 
 def test_the_start_page_has_all_studies_of_the_folder(site: Path, tmp_path: Path) -> None:

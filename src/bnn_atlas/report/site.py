@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from bnn_atlas.claims.plan import IDENTITIES
+from bnn_atlas.report.page import MOST_OPEN
 from bnn_atlas.report.pictures import shrink
 from bnn_atlas.report.text import KINDS, counted, write
 from bnn_atlas.report.view import OUTCOMES, Card, StudyView
@@ -14,7 +15,14 @@ ENTRY = "start.json"
 
 def write_site(folder: Path, view: StudyView) -> None:
     """Write the HTML pages of a study into the folder of its page (`page.write_page`), whose pictures they show."""
-    known = {"view": view, "identities": IDENTITIES, "kinds": KINDS, "counted": counted, "root": "../"}
+    known = {
+        "view": view,
+        "identities": IDENTITIES,
+        "kinds": KINDS,
+        "counted": counted,
+        "most": MOST_OPEN,
+        "root": "../",
+    }
     write(folder / "index.html", "study.html.j2", **known)
     write(folder / "claims.html", "claims.html.j2", **known)
     for figure in view.figures:
