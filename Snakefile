@@ -49,6 +49,7 @@ rule all:
     """Make every table, figure and verdict, and the site; at larger scales than demo also the diagnostics pages."""
     default_target: True
     input:
+        rules.site.input,
         rules.site.output,
         [FIGURES.pages(study) for study in ATLAS.studies] if SCALE != "demo" else [],
     message:

@@ -237,6 +237,18 @@ def test_a_figure_does_not_wait_for_other_runs(workspace):
     assert planned(workspace, "cumulative_lppd") == {"sampling_perspective_cumulative_lppd": 1, "cumulative_lppd": 1}
 
 
+@pytest.mark.parametrize(
+    ("file", "jobs"),
+    [
+        ("figures/sampling_perspective/fireball.png", {"sampling_perspective_fireball": 1}),
+        ("tables/sampling_perspective-summary.csv", {"summary": 1}),
+    ],
+)
+def test_what_was_deleted_is_made_again_though_there_is_a_site(workspace, file, jobs):
+    (workspace / RESULTS / file).unlink()
+    assert planned(workspace) == {**jobs, "site": 1}
+
+
 def test_a_figure_that_is_taken_out_is_not_made(workspace):
     text = (workspace / STUDY).read_text(encoding="utf-8")
     kept = [line for line in text.splitlines() if not line.startswith("  fireball:")]
