@@ -20,10 +20,10 @@ STUDY = {
     "paper": "Nobody, 2000.",
     "differences": ["Other rows.", "Other noise."],
     "findings": [
-        {"statement": "Few errors are made", "claims": ["error", "growth"], "cost": "10 min", "caveat": "One seed.",
+        {"statement": "Few errors are made", "claims": ["error", "growth"], "caveat": "One seed.",
          "panel": [0, 0, 0.5, 1]},
-        {"statement": "Errors are gone", "claims": ["gone", "growth", "error"], "cost": "1 day"},
-        {"statement": "None is small", "claims": ["ours"], "cost": "1 s"},
+        {"statement": "Errors are gone", "claims": ["gone", "growth", "error"]},
+        {"statement": "None is small", "claims": ["ours"]},
     ],
 }  # fmt: skip
 REDUCED = "mile: chains: 1000 -> 10"

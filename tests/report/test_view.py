@@ -47,7 +47,7 @@ def test_findings_have_the_numbers_of_the_claim_that_decides(view: StudyView) ->
 )
 def test_an_erratum_is_no_difference_and_a_part_is_not_the_whole(tmp_path: Path, verdict: str, outcome: str) -> None:
     claims = write_judged(tmp_path / "judged.parquet", error={"verdict": verdict})
-    findings = [{"statement": "One", "claims": ["error"], "cost": "1 s"}]
+    findings = [{"statement": "One", "claims": ["error"]}]
     (card,) = study(tmp_path, claims=claims, study=STUDY | {"findings": findings}).cards
     assert card.outcome == outcome
 

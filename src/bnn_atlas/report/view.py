@@ -125,7 +125,6 @@ class Card(NamedTuple):
     panel: Panel | None
     picture: str
     """File name of its picture; empty without a figure."""
-    cost: str
 
     @property
     def outcome(self) -> str:
@@ -388,7 +387,6 @@ def _card(
         figure=figure,
         panel=panel,
         picture=(f"card{number}.png" if panel else f"{figure}.png") if figure else "",
-        cost=finding["cost"],
     )
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
@@ -242,8 +242,6 @@ NAMES = ("description", "chains_per_block")
 """Fields that change no result."""
 Part = Annotated[float, Field(gt=0, le=1)]
 """Right or bottom edge of a part of a picture."""
-Cost = Literal["1 s", "10 min", "1 h", "1 day"]
-"""How long it takes to check something on two cores; each is one step in the page's ladder of commands."""
 
 
 class FindingEntry(Model):
@@ -256,8 +254,6 @@ class FindingEntry(Model):
     file that supports it."""
     caveat: Text | None = None
     """What a reader must know about the verdict, in one sentence."""
-    cost: Cost
-    """How long the shortest of the page's commands that checks its main claim takes."""
     panel: tuple[Share, Share, Part, Part] | None = None
     """The panel of its figure that shows it: left, top, right and bottom edge, as shares of the picture."""
 
@@ -318,7 +314,6 @@ class Finding(Model):
     claims: tuple[str, ...]
     """The main one first, which decides on the finding."""
     caveat: str | None = None
-    cost: Cost
     panel: tuple[float, float, float, float] | None = None
 
 
