@@ -66,6 +66,10 @@ def test_every_link_leads_to_a_file_of_the_site_and_none_outside(site: Path) -> 
             assert not re.search(r"url\(|@import|(?<!xmlns=\")https?://", file.read_text()), file.name
 
 
+def test_a_phone_is_told_that_wide_parts_scroll(site: Path) -> None:
+    assert ".scroll:has(.wide)::before" in (site / "style.css").read_text(encoding="utf-8")
+
+
 def test_texts_are_escaped(site: Path) -> None:
     for file in (site / "index.html", site / "small/index.html"):
         assert "&lt;script&gt;document.title" in file.read_text(encoding="utf-8")
