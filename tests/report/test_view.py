@@ -121,3 +121,8 @@ def test_only_questions_of_this_project(tmp_path: Path) -> None:
 )
 def test_duration(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_one_run_of_an_entry_is_counted_in_good_english(view: StudyView) -> None:
+    made = [run.made for run in view.runs if run.made]
+    assert any("runs of this entry: 1, " in text for text in made)

@@ -468,7 +468,7 @@ def _runs(
         name = metric + (f" ({at})" if at else "")
         scores.setdefault(run, []).append((name, f"{dataset}, split {split}", _score(value, error), f"{chains:,.0f}"))
     times = {
-        one.entry: f"{one.machine}; {one.runs} runs of this entry, {one.cpu / 60:.1f} core-minutes" for one in made
+        one.entry: f"{one.machine}; runs of this entry: {one.runs}, {one.cpu / 60:.1f} core-minutes" for one in made
     }
     return [
         Run(
