@@ -112,6 +112,7 @@ def test_a_kept_figure_says_what_is_kept_of_its_runs(asked, unplanned):
     assert said["Command"] == "scale=laptop studies=[sampling_perspective]"
     assert json.loads((folder / "kept/kept.json").read_text())["scale"] in said["Of"]
     assert "run airfoil_mile-seed1, split 0" in said["Made by"]
+    assert " in " in said["Took"]
     assert "jax" in said["Packages"]
 
 

@@ -133,7 +133,7 @@ def _kept(folder: Path, about: Any, figure: Figure | None, plan: Any) -> dict[st
         "Made by": [f"run {row['run']}, split {row['split']}, settings {row['settings']}" for row in rows],
         "With other settings than today's": stale,
         **{title: list(dict.fromkeys(row[of] for row in rows if row[of])) for title, of in columns.items()},
-        "Made": [f"by {plural(len(jobs), 'job')} of {took} in all"],
+        "Took": [f"{took} in {plural(len(jobs), 'job')}"],
     }
 
 
