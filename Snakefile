@@ -51,7 +51,6 @@ rule all:
     input:
         rules.site.input,
         rules.site.output,
-        [FIGURES.pages(study) for study in ATLAS.studies] if SCALE != "demo" else [],
     message:
         "Everything is made"
 

@@ -1,4 +1,4 @@
-# What a study shows to readers who do not run it, as under docs/results/; made only when asked for.
+# What a study shows to readers who do not run it, as under docs/results/.
 from bnn_atlas.pipeline.claims import findings_of
 from bnn_atlas.pipeline.figures import JUDGING, code
 from bnn_atlas.pipeline.targets import step_inputs
@@ -15,6 +15,7 @@ rule site:
         [FIGURES.files(study) for study in ATLAS.studies],
         list(dict.fromkeys(file for study in ATLAS.studies for file in FIGURES.caption_files(study))),
         rules.claims.output if ATLAS.claims else [],
+        [FIGURES.pages(study) for study in ATLAS.studies] if SCALE != "demo" else [],
     output:
         site=directory(f"{RESULTS}/site"),
     log:

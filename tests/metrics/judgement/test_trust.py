@@ -86,7 +86,7 @@ def test_energy_of_an_unadjusted_sampler():
         return found(values, method="mclmc")["energy error"]
 
     assert check(5e-4, 0.0516).status is FINE
-    assert "right to 5.2%" in check(5e-4, 0.0516).text
+    assert "correct to within 5.2%" in check(5e-4, 0.0516).text
     assert check(5.1e-4, 0.052).status is LOOK
     assert check(0.5, np.nan).status is LOOK
     assert "no bound on the bias is known" in check(0.5, np.nan).text
