@@ -92,8 +92,9 @@ def more(name: str, folder: Path) -> dict[str, Any]:
     if not kinds()[name].claims:
         return {}
     claim = {
-        "place": "table 1", "claim": "a", "relation": "equals", "verdict": "agrees", "paper_value": 0.5, "size": 0.1,
-        "d": 0.05, "error": 0.02, "value": 0.55, "difference": np.nan, "compares": False,
+        "place": "table 1", "claim": "a", "statement": "A is 0.5", "relation": "equals", "verdict": "agrees",
+        "identity": "same", "paper_value": 0.5, "paper_text": "0.50", "here": "0.55", "size": 0.1, "d": 0.05,
+        "error": 0.02,
     }  # fmt: skip
     pd.DataFrame([claim]).to_parquet(folder / "claims.parquet")
     return {"claims": folder / "claims.parquet"}

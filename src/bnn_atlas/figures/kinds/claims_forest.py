@@ -1,5 +1,6 @@
-"""All numeric claims of a study: how far each measured value is from the published one, in units of what matters."""
+"""Published numbers of a study: how far the measured ones are from them, in units of the size that matters."""
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,82 +18,93 @@ from bnn_atlas.figures.page import Drawing, Entries
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.files import read_parquet
 
-KIND = {"runs": "none", "claims": True, "columns": "group claim verdict measured published limit deviation bar"}
+KIND = {
+    "runs": "none",
+    "claims": True,
+    "columns": "group claim statement verdict identity published_text measured_text deviation bar",
+}
 
 LINEAR = 2.0
-"""Limits within which the axis is linear; beyond them it is logarithmic."""
+"""Sizes within which the axis is linear; beyond them it is logarithmic."""
 TICKS = (1, 10, 100, 1000, 10_000)
 ROW = 0.145
 """Inches: height of a claim."""
-AGREES: dict[str, Any] = {"color": style.BLUE, "mfc": style.BLUE, "marker": "o"}
-DIFFERS: dict[str, Any] = {"color": style.VERMILION, "mfc": style.VERMILION, "marker": "s"}
-LOOKS = {"agrees": AGREES, "holds": AGREES, "differs": DIFFERS, "does not hold": DIFFERS}
-OTHER: dict[str, Any] = {"color": style.GREY, "mfc": "white", "marker": "^"}
+LETTERS = 62
+"""Length of a statement beside its mark."""
+LOOKS: dict[str, dict[str, Any]] = {
+    "agrees": {"color": style.BLUE, "mfc": style.BLUE, "marker": "o"},
+    "differs": {"color": style.VERMILION, "mfc": style.VERMILION, "marker": "s"},
+    "erratum": {"color": style.VERMILION, "mfc": style.VERMILION, "marker": "X"},
+}
+OTHER: dict[str, Any] = {"color": style.GREY, "mfc": style.GREY, "marker": "^"}
 """Look of any other verdict, such as "cannot tell"."""
+WHITE = {"mfc": "white"}
+"""Look of a number whose runs are reduced."""
 MARK: dict[str, Any] = {"ls": "none", "ms": 3.8, "mew": 0.9}
 
 
 def claims_forest(shown: Sequence[Shown], *, claims: str | Path) -> Drawing:
-    """(measured - published) / size of each numeric claim, a row each, grouped by where the paper states it.
+    """(measured - published) / size of each published number, a row each, grouped by where it was read.
 
-    Claims that are to be run are counted, and they are in the CSV. The band from -1 to 1 is the size that matters. Bars
-    are one standard error of the comparison, in the same unit. The numbers come from `forest_table`. Raises ValueError
-    for runs, which this figure does not show, and for a table without a numeric claim.
+    Numbers that are to be run are counted, and they are in the CSV. The band from -1 to 1 is the size that matters.
+    Bars are two standard errors of the comparison, in the same unit; the numbers stand on the right. The table comes
+    from `forest_table`. Raises ValueError for runs, which this figure does not show, and for a table without such a
+    number.
     """
     table = forest_table(read_parquet(claims))
     if table.empty:
-        raise ValueError(f"{claims}: no claim has a published number and a limit; this figure needs some")
-    measured = table[table["measured"].notna()]
+        raise ValueError(f"{claims}: no claim equals a published number; this figure needs some")
+    measured = table[table["deviation"].notna()]
     heads = measured["group"].nunique()
     figure = Figure(figsize=(style.TEXT_WIDTH, ROW * (len(measured) + 1.3 * heads) + 1.1))
     ax = figure.subplots()
     ax.axvspan(-1, 1, color="#E8EEF4", lw=0, zorder=0)
     ax.axvline(0, color=style.BLACK, lw=0.8, zorder=1)
     places, names = [], []
-    height = 0.0
+    height, beside = 0.0, ax.get_yaxis_transform()
     for group, part in measured.groupby("group", sort=False):
         height += 0.3
-        ax.text(
-            -0.01, height, str(group), transform=ax.get_yaxis_transform(), ha="right", va="center", weight="bold",
-            fontsize=6.5,
-        )  # fmt: skip
+        ax.text(-0.01, height, str(group), transform=beside, ha="right", va="center", weight="bold", fontsize=6)
         height += 1
         for row in part.itertuples():
             _mark(ax, row, height)
+            ax.text(1.02, height, f"{row.published_text}  \N{RIGHTWARDS ARROW}  {row.measured_text}", transform=beside,
+                    va="center", fontsize=5.5)  # fmt: skip
             places.append(height)
-            names.append(str(row.claim).replace("_", " "))
+            names.append(textwrap.shorten(str(row.statement), LETTERS, placeholder=" \N{HORIZONTAL ELLIPSIS}"))
             height += 1
+    ax.text(1.02, -0.9, "published  \N{RIGHTWARDS ARROW}  here", transform=beside, fontsize=5.5, color=style.GREY)
     ax.set_ylim(height - 0.3, -0.6)
-    ax.set_yticks(places, names, fontsize=6.5)
+    ax.set_yticks(places, names, fontsize=5.5)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     _scale(ax, table)
     if missing := len(table) - len(measured):
-        remark(ax, [f"{missing} of {len(table)} numeric claims to run"])
-    ax.set_xlabel("(measured \N{MINUS SIGN} published) / size that matters")
+        remark(ax, [f"{missing} of {len(table)} to run"])
+    ax.set_xlabel("(here \N{MINUS SIGN} published)\n/ size that matters")
     page.legend_below(figure, _legend(table))
     return Drawing(figure, table)
 
 
 def forest_table(judged: pd.DataFrame) -> pd.DataFrame:
-    """Columns group, claim, verdict, measured, published, limit, deviation, bar; a row per numeric claim, in groups.
+    """Columns group, claim, statement, verdict, identity, published_text, measured_text, deviation, bar; in groups.
 
-    `equals`: deviation = (measured - published) / size. `alike`: measured change / size, whatever the published change.
-    Other relations have no published number to compare with and are left out. `bar` is the standard error of the
-    comparison divided by the size. Claims that are to be run have neither.
+    A row per claim that a value, or a difference, equals a published number: deviation = (measured - published) / size,
+    and `bar` two standard errors of the comparison over the same size; both are empty for claims that are to be run.
     """
-    rows = judged[judged["relation"].isin(["equals", "alike"])]
+    rows = judged[(judged["relation"] == "equals") & judged["paper_value"].notna()]
     size = rows["size"].astype(float)
     table = pd.DataFrame(
         {
-            "group": rows["place"].where(rows["place"] != "", "own questions"),
+            "group": rows["place"].str.extract(r"^([^,(]*)")[0].str.strip(),
             "claim": rows["claim"],
+            "statement": rows["statement"],
             "verdict": rows["verdict"],
-            "measured": rows["difference"].where(rows["compares"].astype(bool), rows["value"]).astype(float),
-            "published": rows["paper_value"].astype(float),
-            "limit": size,
+            "identity": rows["identity"],
+            "published_text": rows["paper_text"],
+            "measured_text": rows["here"],
             "deviation": rows["d"].astype(float) / size,
-            "bar": rows["error"].astype(float) / size,
+            "bar": 2 * rows["error"].astype(float) / size,
         }
     )
     order = {group: place for place, group in enumerate(dict.fromkeys(table["group"]))}
@@ -100,13 +112,9 @@ def forest_table(judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def _mark(ax: Axes, row: Any, height: float) -> None:
-    """One claim: its mark with a bar, or a word if its value is not finite."""
+    """One claim: its mark with a bar."""
     ax.axhline(height, color="#E3E3E3", lw=0.4, zorder=0.5)
-    if not np.isfinite(row.deviation):
-        text = f"{row.verdict}: not finite"
-        ax.annotate(text, (1.1, height), fontsize=6, color=style.GREY, va="center", annotation_clip=False)
-        return
-    look = LOOKS.get(row.verdict, OTHER)
+    look = LOOKS.get(row.verdict, OTHER) | (WHITE if row.identity != "same" else {})
     ax.errorbar(row.deviation, height, xerr=row.bar, elinewidth=0.8, zorder=3, **MARK, **look)
 
 
@@ -128,5 +136,7 @@ def _legend(table: pd.DataFrame) -> Entries:
     verdicts = sorted(set(measured["verdict"]), key=lambda verdict: [*LOOKS, verdict].index(verdict))
     entries: Entries = {"within the size that matters": Patch(color="#E8EEF4", lw=0)}
     entries = {**entries, **{verdict: {**MARK, **LOOKS.get(verdict, OTHER)} for verdict in verdicts}}
-    bar = "bar: 1 standard error of the comparison"
+    if (measured["identity"] != "same").any():
+        entries = {**entries, "white: reduced runs": {**MARK, "color": style.GREY, "marker": "o", **WHITE}}
+    bar = "bar: 2 standard errors of the comparison"
     return {**entries, bar: {"color": style.GREY, "lw": 0.8}} if measured["bar"].notna().any() else entries
