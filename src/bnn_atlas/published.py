@@ -17,7 +17,7 @@ class Number(NamedTuple):
     group: str
     """Numbers that belong together, such as a table or a curve."""
     label: str
-    """What has the number, such as a method or a run; may be empty."""
+    """What the number belongs to, such as a method or a run; may be empty."""
     x: str
     """Position on the x axis, such as a number of chains; may be empty."""
     metric: str
@@ -26,8 +26,8 @@ class Number(NamedTuple):
     error: Decimal | None
     """The printed error."""
     repetitions: int | None
-    """Over how many repetitions that error is a standard deviation, one less for that of a population; None if it is a
-    standard error, or not known."""
+    """If the error is a standard deviation: the number of repetitions it was taken over, or one less if the paper
+    divided by that number itself (a population standard deviation). None if it is a standard error, or not known."""
     read_off: Decimal | None
     """The error of reading it off a picture; None for printed digits."""
     source: str
@@ -56,7 +56,7 @@ def published_numbers(study: str, group: str) -> list[Number]:
 def read_published(file: Path) -> dict[str, Number]:
     """Key -> number, in the order of the file; empty if there is no file.
 
-    Raises ValueError, with file and line, for other columns, cells that are not numbers, and a key that occurs twice.
+    Raises ValueError, with file and line, for wrong columns, cells that are not numbers, and a key that occurs twice.
     """
     found: dict[str, Number] = {}
     if not file.is_file():

@@ -56,7 +56,7 @@ DENSITY = (
     Metric(
         "lppd_stacked",
         "LPPD with stacking weights for the chains (Yao, Vehtari, Gelman 2022), fitted to the other half of the test "
-        "rows: validation rows chose the warm starts",
+        "rows (not to validation rows, which chose the warm starts)",
         "higher",
         NATS,
     ),
@@ -274,7 +274,7 @@ PAIRS = (
     ),
     Metric(
         "barrier_loss_far",
-        "`barrier_loss_midpoint`, mean over pairs whose transpositions are at least 400/512 of the units",
+        "`barrier_loss_midpoint`, mean over pairs with a number of transpositions of at least 400/512 of the units",
         "lower",
         NATS,
         STATE,
@@ -331,7 +331,7 @@ CONVERGENCE = tuple(
         Metric(f"ess_bulk_{space}_min", f"bulk effective sample size of {of}, smallest", "higher", "draws"),
         Metric(f"ess_bulk_{space}_median", f"bulk effective sample size of {of}, median", "higher", "draws"),
         Metric(f"ess_tail_{space}_min", f"tail effective sample size of {of}, smallest", "higher", "draws"),
-        Metric(f"ess_tail_{space}_median", "the same, median", "higher", "draws"),
+        Metric(f"ess_tail_{space}_median", f"tail effective sample size of {of}, median", "higher", "draws"),
         Metric(f"variance_within_{space}_median", f"variance of {of} within a chain, median"),
         Metric(f"variance_between_{space}_median", f"variance of {of} between chain means, median"),
     )
@@ -581,8 +581,8 @@ def page() -> str:
     lines = [
         "# Metrics",
         "",
-        "Every name that the column `metric` of a table can hold. The column `at` has its parameter, if it has one:",
-        'a claim about the coverage of 90 % intervals has `metric: coverage` and `at: "0.9"`.',
+        "These are all names that the column `metric` of a table can hold. The column `at` holds a metric's parameter,",
+        'if it has one: a claim about the coverage of 90 % intervals has `metric: coverage` and `at: "0.9"`.',
         "",
         "Made from `src/bnn_atlas/config/metrics.py` by `python -m bnn_atlas.config.metrics`.",
     ]

@@ -18,7 +18,7 @@ KEYS = ["label", "method", "dataset", "set", "metric", "at"]
 
 
 def read_sets(shown: Sequence[Shown], metrics: Collection[str], against: str = "") -> pd.DataFrame:
-    """These metrics of each run and split, on its test rows and on every further set that has them: COLUMNS.
+    """These metrics of each run and split, on its test rows and on every further set that has them, in COLUMNS.
 
     `set` is `test` for the test rows, `place` says which repetition a run and split is, and `overlap` is the number of
     test rows divided by the number of training rows (NaN if the table does not have both). Reads `files["table"]`, and
@@ -53,7 +53,7 @@ def read_sets(shown: Sequence[Shown], metrics: Collection[str], against: str = "
 
 
 def averaged(shown: Sequence[Shown], rows: pd.DataFrame) -> pd.DataFrame:
-    """Means of `read_sets` over seeds and splits: KEYS, value, error, over, sd, low, high, repetitions, in their order.
+    """Means of `read_sets` over seeds and splits, in order: KEYS, value, error, over, sd, low, high, repetitions.
 
     `error` is the standard error of the mean, corrected for the rows that splits share (Nadeau and Bengio 2003); for a
     single run on one split, it is the table's own (over rows or chains); NaN if there is none.
@@ -78,7 +78,7 @@ def averaged(shown: Sequence[Shown], rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_signs(rows: pd.DataFrame, metrics: Mapping[str, tuple[str, int]]) -> pd.DataFrame:
-    """The rows with each metric times its sign, the second item of its entry; `nll` becomes `log_likelihood`."""
+    """The rows, with values times their metric's sign (second item of its entry); `nll` becomes `log_likelihood`."""
     signs = {name: sign for name, (_, sign) in metrics.items()}
     signed = rows.assign(value=rows["value"] * rows["metric"].map(signs))
     return signed.assign(metric=signed["metric"].replace({"nll": "log_likelihood"}))

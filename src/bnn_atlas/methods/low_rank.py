@@ -62,10 +62,10 @@ class Noise(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """The parameters that q is a density over."""
+    """The parameters over which q is a density."""
 
     weights: Array
-    """[P]: 1 for these parameters, 0 for a noise level that is fitted as a number."""
+    """[P]: 1 for these parameters, 0 for a noise level that is a point estimate."""
     size: int
     """Their number."""
 
@@ -101,7 +101,7 @@ class Objective(NamedTuple):
 
 
 def draw_noise(key: Array, shape: tuple[int, ...], q: LowRank, counted: Counted) -> Noise:
-    """Noise for draws of this shape; 0 for a noise level that is fitted as a number."""
+    """Noise for draws of this shape; 0 for a noise level that is a point estimate."""
     of_xi, of_zeta = jax.random.split(key)
     xi = counted.weights * jax.random.normal(of_xi, (*shape, *q.mean.shape), q.mean.dtype)
     return Noise(xi, jax.random.normal(of_zeta, (*shape, q.factor.shape[1]), q.mean.dtype))
@@ -121,7 +121,7 @@ def objective(
         evaluate: densities and tempered gradient of the full data or of a mini-batch.
         target: the posterior.
         samples: number of draws.
-        counted: the parameters that q is a density over.
+        counted: the parameters over which q is a density.
         values: the prior of these parameters.
     """
     posterior, temperature = target.posterior, target.posterior.temperature
@@ -155,7 +155,7 @@ def build_low_rank(config: LowRankConfig, posterior: Posterior, data: PosteriorD
 
     Raises:
         ValueError: the rank exceeds the number of parameters, a mini-batch is larger than the data, or the noise level
-            cannot be fitted as a number.
+            cannot be a point estimate.
     """
     size = posterior.layout.size
     if config.rank > size:

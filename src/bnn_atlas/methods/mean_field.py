@@ -101,7 +101,7 @@ def objective(
         evaluate: densities and tempered gradient of the full data or of a mini-batch.
         target: the posterior.
         samples: number of draws.
-        point: index of a log sigma that is fitted as a number (`variational.noise_index`) and so has no spread, prior
+        point: index of a log sigma that is a point estimate (`variational.noise_index`) and so has no spread, prior
             or entropy; None if there is none.
     """
     posterior, values = target.posterior, target.data.prior
@@ -142,7 +142,7 @@ def build_mean_field(config: MeanFieldConfig, posterior: Posterior, data: Poster
     """Fit q, then draw from it, with the statistics of `variational.build_variational`; the fit is `mean` and `sd` [P].
 
     Raises:
-        ValueError: a mini-batch is larger than the data, or the noise level cannot be fitted as a number.
+        ValueError: a mini-batch is larger than the data, or the noise level cannot be a point estimate.
     """
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
     optimiser = build_optimiser(config.optimiser, steps)

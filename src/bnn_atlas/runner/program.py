@@ -145,7 +145,7 @@ class Program:
         return (self._data, span, phase.settings), (self._chain_ids, states)
 
     def _segment_of(self, phase: Phase) -> Mapped:
-        """The compiled segment of a phase, shared by phases with equal functions, settings' types and kept scalars."""
+        """The compiled segment of a phase; phases with equal functions, types of settings and kept scalars share it."""
         kind = str(jax.eval_shape(lambda settings: settings, phase.settings))
         key = (phase.step, phase.settle, kind, None if phase.select is None else phase.select.tobytes())
         if key not in self._segments:
@@ -162,7 +162,7 @@ class Program:
         shared: tuple[PosteriorData, Span, Any],
         chained: tuple[Array, State],
     ) -> tuple[State, Array, dict[str, Array]]:
-        """Units of one chain: the state after them, their last states [unit, scalar] and statistics [unit]."""
+        """Units of one chain: the state after all, positions at the end of each [unit, scalar], statistics [unit]."""
         (data, span, settings), (chain, state) = shared, chained
         statistics = self.method.statistics
         target = self._bind(data)

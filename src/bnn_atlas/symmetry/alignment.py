@@ -2,11 +2,12 @@
 
 0. Average the features of each chain. The barycentre of the averages is the chain-wise alignment.
 1. Match each draw to the reference, starting with its chain's permutation. For a barycentre, the first pass matches to
-   the first draw. Then, starting with the resulting mean or the chain-wise one, whichever is longer, each pass matches
-   to the mean of the previous pass, until no unit moves. So a barycentre is never worse than the chain-wise one.
-2. To enter another frame, match the mean of the aligned draws to that frame's target, and apply its permutation to all
-   draws as well.
-3. Take moments of the draws as sampled, aligned, scrambled and aligned chain by chain, and keep some parameters of all.
+   the first draw. Then, starting with the resulting mean or the chain-wise one (whichever has the larger norm, which
+   means less spread around it), each pass matches to the mean of the previous pass, until no unit moves. So a
+   barycentre is never worse than the chain-wise one.
+2. To enter another frame, match the mean of the aligned draws to that frame's target, and also apply the permutation
+   found to all draws.
+3. Take moments of the draws as sampled, aligned, scrambled and aligned chain by chain; keep some parameters of each.
 """
 
 import time
@@ -88,7 +89,7 @@ class Checkpoint:
 
 
 def load_fit(paths: Sequence[str | Path], centre: str, chains: np.ndarray) -> Fit:
-    """Means of these chains' fits, and their standard deviations if the array `centre` is a `mean`."""
+    """Means of these chains' fits, and their standard deviations if `centre`, the name of the array, is `mean`."""
     means = [load_chosen(path, (centre,), SymmetryError, f"a fit with the array '{centre}'")[centre] for path in paths]
     if centre != "mean":
         return Fit(np.concatenate(means)[chains], None)
@@ -99,7 +100,7 @@ def load_fit(paths: Sequence[str | Path], centre: str, chains: np.ndarray) -> Fi
 READ_BYTES = 32 << 20
 """Bytes of draws that are read together, and of features that are matched together."""
 CHAIN_BYTES = 512 << 20
-"""Largest size of the features of all chains' means in bytes."""
+"""Largest size, in bytes, that the features of all chains' means may have."""
 MEANS, MATCHING, ENTERING, MOMENTS = 0, 1, 2, 3
 """Stages, numbered as above."""
 SCRAMBLING = 2
@@ -135,8 +136,8 @@ class Aligner:
         used if the reference is not a barycentre, since chain-wise permutations then only serve as starts for the
         draws.
 
-        Raises SymmetryError for scales or signs that the network does not have, and if the features of all chains need
-        too much memory.
+        Raises SymmetryError if the plan uses a symmetry of scales or signs that the network does not have, or if the
+        features of all chains need too much memory.
         """
         self._draws, self._symmetry, self._features = draws, symmetry, features
         self._of_chains = features if of_chains is None or plan.to_barycentre else of_chains
@@ -414,9 +415,9 @@ def _lots(draws: Draws) -> Iterator[tuple[slice, slice]]:
 
 
 def rows_of_chains(features: Features, chains: int, rows: int, config: AlignmentConfig) -> int | None:
-    """Largest number of rows at which activations of all chains' means fit in memory; None if those of all rows do.
+    """Largest number of rows at which activations of all chains' means fit in memory; None if all rows fit.
 
-    A barycentre needs the same features for chains and draws, so `Aligner` refuses it instead.
+    A barycentre needs the same features for chains and draws, so `Aligner` refuses what does not fit.
     """
     size = 8 * chains * features.symmetry.layout.size
     if size <= CHAIN_BYTES or config.reference == "barycentre" or config.criterion in ("weights", "cosine"):
@@ -425,7 +426,7 @@ def rows_of_chains(features: Features, chains: int, rows: int, config: Alignment
 
 
 def kept_draws(found: Aligned, pairs: Pairs, symmetry: Symmetry) -> AlignedDraws:
-    """The numbers for diagnostics and figures: of an alignment, and of pairs of the same draws."""
+    """The numbers that diagnostics and figures use, from an alignment and from pairs of the same draws."""
     names, moved = symmetry.layout.names(), touched(symmetry)
     variances = [
         [np.square(found.frame.moment(variant, name)[moved], dtype=np.float64).mean() for name in ("sd", "within_sd")]

@@ -54,7 +54,7 @@ def _drawn(posterior: Posterior, config: InitialConfig, numbers: np.ndarray, see
 
 
 def copy_permutation(symmetry: Symmetry, config: InitialConfig, seed: int, number: int) -> np.ndarray:
-    """Permutations [units] of all groups that turn the network before `number`, which is odd, into network `number`.
+    """Permutations [units] of all groups that turn network `number` - 1 into network `number`, which is odd.
 
     `with_transpositions` draws each group's permutation; they depend only on the seed and the number.
     """
@@ -76,7 +76,7 @@ def _kaiming_uniform(layout: Layout, theta: np.ndarray, seed: int, number: int) 
     """Theta [P] with new weights and biases of all layers, W_ij and b_i ~ U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)).
 
     PyTorch's default (He et al. 2015, eq. 10, with the slope sqrt(5) of a leaky relu). A bias takes the fan-in of its
-    layer's weight; gains and thresholds keep their start.
+    layer's weight; gains and thresholds keep their initial values.
     """
     keys = jax.random.split(jax.random.fold_in(role_key(seed, Role.INITIALISE, number), 1), len(layout.parameters))
     fans = {p.layer: p.fan_in for p in layout.parameters if p.role == "weight"}

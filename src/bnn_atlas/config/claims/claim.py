@@ -117,7 +117,7 @@ class Claim(Model):
     """One statement of a paper that a metric can test."""
 
     paper: Text | None = None
-    """Citation, if it is not the one of the file."""
+    """Citation, if it differs from the `paper` of the file."""
     read_in: ReadIn
     """Where it was read. `file`: files that were published with the paper; `own`: nowhere, it is a question of this
     project."""
@@ -140,7 +140,7 @@ class Claim(Model):
     """Take the row for this number of chains; null takes all. If this is the run's total, the row without
     excluded chains is taken."""
     relation: Relation
-    """`equals`: the value, or with `than` the difference value - value of `than`, is the published number (or `value`).
+    """`equals`: the value is the published number (or `value`); with `than`, the value minus that of `than` is.
     `above`, `below`: the value is above or below that of `than`. `alike`: the two are the same. `at_least`, `at_most`:
     the value, or with `than` the difference, is on that side of `bound`; `at_least` with `than` and bound -0.1 means
     "not lower by more than 0.1"."""
@@ -149,8 +149,8 @@ class Claim(Model):
     published: Published | None = None
     """The published number or, with `than`, the published difference; null if there is none."""
     value: Number | None = None
-    """What the value has to equal if that follows from theory, such as the level of an interval, and was not
-    published."""
+    """What the value has to equal, if that follows from theory instead of a publication, such as the level of an
+    interval."""
     size: NonNegative | None = None
     """The size that matters: a smaller difference would not be worth mentioning. `equals` and `alike` need one above 0;
     left out, `above` and `below` are about the sign alone."""

@@ -28,8 +28,9 @@ class MeanFieldConfig(ChainSettings):
     batch_size: Count | None = 80
     """Rows per mini-batch; null for the full data."""
     unscaled: bool = False
-    """The log-likelihood of a mini-batch is not scaled up to all rows, as in the published script of Sommer et al.
-    2025, so q approximates a posterior given only about `batch_size` rows. Only for repeating published numbers."""
+    """Whether the log-likelihood of a mini-batch is left as it is, not scaled up to all rows, as in the published
+    script of Sommer et al. 2025. Then q approximates a posterior given only about `batch_size` rows. Only for
+    repeating published numbers."""
     samples: Count = 1
     """Draws from q per step, shared by the rows of a mini-batch."""
     optimiser: OptimiserConfig = AdamConfig(learning_rate=0.01)
@@ -80,7 +81,7 @@ class LowRankConfig(ChainSettings):
     """Where the mean starts. `warm_start`: where the chain starts (at its warm start, or at what the run's `start`
     takes from another run); `prior`: at the location of the prior."""
     sigma_init: Positive = 0.01
-    """s of every parameter at the start, and the standard deviation that F adds to it; F starts at random."""
+    """Initial value of s for every parameter, and of the standard deviation that F adds; F itself starts at random."""
     noise: PointNoise = "sampled"
     """For `learned_noise`. `sampled`: log sigma is one more parameter under q; `point`: it is a number without a prior
     that maximises the evidence lower bound of the weights (type-II maximum likelihood)."""
@@ -151,7 +152,7 @@ class IVONConfig(ChainSettings):
 
 
 MOST_FACTORISED = 20_000
-"""Scalars of the largest posterior of which a Laplace approximation keeps all entries of the covariance."""
+"""Most scalars that a posterior may have if a Laplace approximation keeps all entries of its covariance."""
 
 
 class LaplaceConfig(ChainSettings):
@@ -159,9 +160,9 @@ class LaplaceConfig(ChainSettings):
 
     Where the prior's log density is flat or curved upwards at the maximum (Laplace and Student-t priors, walled
     uniforms, mixtures), the precision of a normal with the same scale stands in for its curvature. The approximation
-    suits likelihoods whose noise is not set by the network (`gaussian`, `learned_noise`, `categorical`): the maximum of
-    a heteroscedastic posterior is where the noise vanishes at rows that are fitted exactly, and little of the mass lies
-    around it.
+    suits likelihoods whose noise is not set by the network (`gaussian`, `learned_noise`, `categorical`): a
+    heteroscedastic posterior has its maximum where the noise vanishes at rows that are fitted exactly, and little of
+    its mass lies there.
     """
 
     title = "Laplace"
@@ -179,7 +180,7 @@ class LaplaceConfig(ChainSettings):
     map_steps: CountOrNone = 2000
     """At most this many full-data L-BFGS steps from the warm start to the maximum."""
     map_tolerance: NonNegative = 1e-3
-    """Length of the log posterior's gradient at which a chain counts as being at its maximum."""
+    """A chain counts as being at its maximum once the gradient of its log posterior is at most this long."""
     steps: Count = 1000
     """Draws from the approximation."""
 

@@ -175,7 +175,7 @@ class CNNLSTMConfig(Model):
     kernel: Width = 5
     """Number of words that a filter spans."""
     pool: Width = 4
-    """Positions in each pooling window, of which the largest response is kept; 1 keeps every response."""
+    """Number of positions in a pooling window, which keeps the largest response; 1 keeps every response."""
     cells: Width = 128
     """Width of the LSTM's state."""
     activation: Annotated[Literal["relu", "silu", "elu"], Field(exclude_if=lambda value: value == "relu")] = "relu"

@@ -96,5 +96,5 @@ class StoppingConfig(Model):
     """
 
     alpha: Fraction = 0.01
-    """Largest probability that a chain ever gets there if its draws predict no better than its warm start, in the sense
-    that, given the draws before it, the expected likelihood ratio of a draw on these rows is at most 1."""
+    """Largest probability that a chain ever gets there if its draws predict no better than its warm start. "No better"
+    means that the expected likelihood ratio of each draw on these rows, given the draws before it, is at most 1."""

@@ -25,8 +25,8 @@ REPETITION = ("seed", "split.seed")
 """Fields in which repetitions of one setting differ; the splits of a run are repetitions too."""
 
 Problem = Literal["as_published", "settings_unknown", "own"]
-"""What a run is to the paper: its problem with all settings as published; its data, with settings that were not
-published; or a problem of this project."""
+"""Whether a run solves the paper's problem: with all settings as published; on its data, with settings that were not
+published; or not, if it is a problem of this project."""
 
 REFEREE = "-referee"
 """Ending of the name of a run's referee, and of its entry."""
@@ -38,8 +38,9 @@ class RunConfig(PosteriorConfig):
     description: Text
     """One line for readers of the results."""
     problem: Annotated[Problem, Field(exclude=True)] = "own"
-    """What it is to the paper: `as_published`; `settings_unknown`, its data with settings that were never published; or
-    another problem. The study's `problem` is the default. It is no setting: nothing is made again after a change."""
+    """Whether the run solves the paper's problem. `as_published`: it does, with the published settings;
+    `settings_unknown`: it has the paper's data, but the settings were never published; `own`: it is another problem.
+    The study's `problem` is the default. This is only a label: nothing is made again when it changes."""
     dataset: str
     """A name in config/datasets.yaml."""
     split: SplitConfig = SplitConfig()
@@ -261,9 +262,9 @@ class StudyConfig(Model):
     paper: Text
     """Citation."""
     differences: tuple[Text, ...] = ()
-    """What is done differently from the paper at every scale, a sentence each, for readers of results."""
+    """What is done differently from the paper at every scale, in one sentence each, for readers of results."""
     problem: Problem = "own"
-    """What the runs are to the paper that do not say it themselves."""
+    """The `problem` of runs that do not state their own."""
     published: tuple[PublishedBy, ...] = ()
     """First authors of papers whose variants of some metrics are measured as well, for all runs of the study."""
     scales: Annotated[tuple[Scale, ...], AfterValidator(_with_paper)] = SCALES

@@ -25,9 +25,9 @@ DIGITS = 3
 
 
 def compact_agreement(shown: Sequence[Shown]) -> LatexTable:
-    """Accuracy, agreement and total variation by label, and what the paper prints for a label of that name.
+    """Accuracy, agreement and total variation by label, next to what the paper prints for the same label.
 
-    Cells are a value and its standard error, over test rows or, for several runs with one label, over the runs.
+    Each cell has a value and its standard error: over test rows or, if several runs share a label, over these runs.
     """
     numbers, texts = compact_numbers(shown)
     header = ["", *METRICS.values(), *(f"published {name}" for name in METRICS.values())]
@@ -45,7 +45,7 @@ def compact_agreement(shown: Sequence[Shown]) -> LatexTable:
 
 
 def compact_numbers(shown: Sequence[Shown]) -> tuple[pd.DataFrame, list[str]]:
-    """Columns label, metric, value, error, published; and what must be said about the reference."""
+    """A table (label, metric, value, error, published), and notes on whether the reference can be trusted."""
     found, texts = [], []
     for one in shown:
         rows = [one.rows(read_table(one.files["table"]))]

@@ -19,7 +19,7 @@ HEIGHT = 1.95
 LEGEND = 0.08
 """Inches of height for each entry of the legend; a row holds about two entries."""
 LEVELS = (KindOfDraws.POINT,)
-"""Optima are level lines: they do not depend on the field, or they are there for comparison."""
+"""Optima are drawn as horizontal lines: they do not depend on the field, or serve for comparison."""
 LIMIT = "dotted: with infinitely many draws (fit of L \N{MINUS SIGN} c / draws)"
 SCORES = {
     "classification": (
@@ -44,11 +44,11 @@ def sweep(
     scores: bool = True,
     levels: Sequence[KindOfDraws] = LEVELS,
 ) -> Callable[[Sequence[Shown]], Drawing]:
-    """A kind of figure: the panels of a sweep over a field, with the scores between other panels, a line per label.
+    """A kind of figure: scores against a field, a line per label, between the panels `before` and `after`.
 
-    Methods with draws of a kind in `levels` are level lines. The numbers come from `table.sweep_table`, followed by
-    published ones (`kind` is `published`), which are the group `published` of the study `hmc_posteriors` and have
-    panels of their own.
+    Methods whose draws are of a kind in `levels` are horizontal lines. The numbers come from `table.sweep_table`. After
+    them come published ones (`kind` is `published`): the group `published` of the study `hmc_posteriors`, in panels of
+    its own.
     """
 
     def draw(shown: Sequence[Shown]) -> Drawing:
@@ -79,7 +79,7 @@ def sweep_figure(
 ) -> Figure:
     """The panels in rows of up to `MOST_COLUMNS`, then those of the published numbers, and one legend.
 
-    Published numbers are for other data, so that they would only stretch the axes of the runs.
+    Published numbers are for other data, so they would only stretch the axes of the runs.
     """
     looks = looks_of(table, levels)
     entries = legend_entries(panels, table, looks) | published_looks(published)

@@ -45,7 +45,7 @@ class Family:
     """Indices [r] of the other scalars."""
     sigma: float
     noise_at: int | None
-    """Index of the targets' log sigma if it is fitted as a number, else None."""
+    """Index of the targets' log sigma if it is a point estimate, else None."""
 
     @property
     def noise(self) -> int:

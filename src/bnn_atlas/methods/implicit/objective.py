@@ -99,7 +99,7 @@ _Sums = tuple[Array, tuple[Array, Tree], Array]
 class Objective:
     """(E log p(data | theta) + w_p E log p(theta)) / T + w_H E H, over theta = g(z) + sigma e.
 
-    A noise level that is fitted as a number has no prior.
+    A noise level that is a point estimate has no prior.
     """
 
     family: Family
@@ -116,7 +116,7 @@ class Objective:
         return half_log_det + self.rest
 
     def prior(self, target: Target) -> PriorValues:
-        """The prior, flat for a noise level that is fitted as a number."""
+        """The prior, flat for a noise level that is a point estimate."""
         values = target.data.prior
         return values if self.family.noise_at is None else without_noise(values, self.family.noise_at)
 

@@ -11,7 +11,7 @@ from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, R
 NOT_FINITE, NEVER_MOVED = "not finite", "never moved"
 """Why a chain is excluded."""
 OVER_ROWS = "rows"
-"""What standard errors are over by default: test rows."""
+"""By default, standard errors are over test rows."""
 
 
 def average(summary: PredictiveSummary) -> np.ndarray:
@@ -41,7 +41,7 @@ def as_rows(identity: RunIdentity, measurements: Iterable[Measurement], summary:
 
 
 def listed(identity: RunIdentity, measurements: Iterable[Measurement], chains: int, draws: int) -> list[Row]:
-    """Table rows of measurements of networks, where there are no predictions that could exclude a chain.
+    """Table rows for measurements of networks: these exclude no chain, since no predictions are made.
 
     Raises ValueError for a name that is not in the list of metrics.
     """
