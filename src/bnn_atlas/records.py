@@ -1,8 +1,8 @@
 """The record of a result: the file `.<name>.record` next to it, which says what made it.
 
-It is also the lock of the process that makes the result, which adds a last line with its name to what the record said
-before, and replaces the record when the result is there. A record holds no time, host or absolute path, so that the
-same result has the same record.
+The record is also a lock. The process that makes the result adds a last line, which names the process, and replaces the
+whole record once the result is complete. A record holds no time, host or absolute path, so that the same result has the
+same record.
 """
 
 import fcntl
@@ -27,17 +27,17 @@ log = logging.getLogger(__name__)
 FINGERPRINT = "fingerprint"
 """Field of results that are made again only if the hash of all that they depend on has changed (`making`)."""
 CHECKSUM = "checksum"
-"""Field with the CRC-32 of all others."""
+"""Field with the CRC-32 of all other fields."""
 LARGE = 64 * 2**20
-"""Bytes of a file or folder above which jobs that read it take its SHA-256 from its record; what is that large notices
-damage by itself."""
+"""Size in bytes above which a job does not compute the SHA-256 of an input, but takes it from the record of that file
+or folder; formats of such large results detect damage by themselves."""
 NEW = ".new"
 """Ending of a record that is being written."""
 PACKAGES = ("jax", "numpy")
 VECTORS = {"avx512f": 512, "avx2": 256, "avx": 256, "sse2": 128, "asimd": 128}
 """Flag of a processor -> width of its vectors in bits, the widest first."""
 _HELD = re.compile(r"^held by process.*\n?", re.MULTILINE)
-"""The line of the holder (`locks.this_process`)."""
+"""The line that names the holder (`locks.this_process`)."""
 _mine: "dict[tuple[Path, int], Held]" = {}
 """The records whose locks this process holds, by their path and thread."""
 os.register_at_fork(after_in_child=_mine.clear)
@@ -52,11 +52,11 @@ class Held:
         self.waited = waited
         """Whether another process held the lock first."""
         self.content = dict(before)
-        """What the record will say. If the block ends with an exception, it says what it did before, without the
-        fingerprint."""
+        """What the record will say. If the block ends with an exception, the record says what it said before, without
+        the fingerprint."""
 
     def says(self, facts: Mapping[str, Any]) -> bool:
-        """Whether it said these facts."""
+        """Whether the record said these facts before."""
         return all(self.before.get(name) == json.loads(json.dumps(fact)) for name, fact in facts.items())
 
 
@@ -71,7 +71,7 @@ def held(destination: str | Path, while_waiting: Callable[[], None] = lambda: No
     """Hold the record of a result; wait while another process (such as an orphaned cluster job) holds it.
 
     While waiting, `while_waiting` is called every second; it may raise. Within the block, the thread can hold the same
-    record again. After the block, the record says what its `content` does.
+    record again. After the block, the record says what `content` says.
 
     Raises:
         LockError: the file system has no locks.
@@ -86,7 +86,7 @@ def held(destination: str | Path, while_waiting: Callable[[], None] = lambda: No
     with lock(path, f"to make {destination}", while_waiting) as (file, waited):
         text = file.read()
         before = parsed_text(text)
-        old = path.with_suffix(".lock")  # earlier versions had a fingerprint in a file of its own
+        old = path.with_suffix(".lock")  # earlier versions kept the fingerprint in a separate file
         if old.is_file():
             before = before or {FINGERPRINT: old.read_text(encoding="utf-8")}
             old.unlink()
@@ -104,12 +104,12 @@ def held(destination: str | Path, while_waiting: Callable[[], None] = lambda: No
 
 
 def _replace(path: Path, content: Mapping[str, Any]) -> None:
-    """Replace a record whose lock is held, as a whole; whoever waits for the lock then opens the new file."""
+    """Replace a whole record whose lock this process holds; whoever waits for the lock then opens the new file."""
     new = path.with_name(f"{path.name}{NEW}")
-    with refusals(path, "Make room, or write elsewhere; what the job has made is there, but not recorded"):
+    with refusals(path, "Make room, or write elsewhere; the job's result exists, but is not recorded"):
         with new.open("w", encoding="utf-8") as file:
             if content:
-                # Settings keep their order, in which Snakemake compares them.
+                # Settings are not sorted, since Snakemake compares them in their own order.
                 file.write(json.dumps({**dict(sorted(content.items())), CHECKSUM: _checksum(content)}, indent=1) + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -136,12 +136,12 @@ def making(destination: str | Path, fingerprint: str) -> Iterator[bool]:
 
 
 class DamagedInput(ValueError):
-    """What a job reads is not what its record says; the message names the file and says what to do."""
+    """An input of a job differs from its record; the message names the file and says what to do."""
 
 
 def read(path: Path) -> dict[str, Any]:
     """The record at a path; empty if there is none, it is damaged, or the result was not finished."""
-    if any(path == mine for mine, _ in _mine):  # reading the file would end the lock
+    if any(path == mine for mine, _ in _mine):  # closing the file after reading would release the lock
         return {}
     try:
         state = path.stat()
@@ -152,13 +152,13 @@ def read(path: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=10_000)
 def _read(path: Path, *state: int) -> dict[str, Any]:
-    """The record at a path with this state (inode, time and size), for plans, which ask for most of them again."""
+    """The record at a path with this state (inode, time and size); kept, since a plan reads most records repeatedly."""
     text = path.read_text(encoding="utf-8")
     return {} if _HELD.search(text) else parsed_text(text)
 
 
 def is_unreadable(path: Path) -> bool:
-    """Whether a record has been damaged; one that names only its holder, which was killed, has not."""
+    """Whether a record has been damaged; False if it only names a holder that was killed."""
     text = path.read_text(encoding="utf-8", errors="replace")
     return bool(_HELD.sub("", text).strip()) and not parsed_text(text)
 
@@ -176,7 +176,7 @@ def is_busy(path: Path) -> bool:
 
 
 def made_by(path: str | Path, results: str | Path) -> dict[str, Any]:
-    """The record of the job that made a file below `results`, whichever of its outputs it is; empty if none has it."""
+    """The record of the job that made a file below `results`, whichever of the job's outputs that is; empty if none."""
     name, first = name_of(path, results), record_of(path)
     if name in (content := read(first)).get("outputs", {}):
         return content
@@ -198,18 +198,18 @@ def behind(record: Mapping[str, Any], results: str | Path) -> Iterator[dict[str,
 
 @lru_cache(maxsize=1_000)
 def _others(folder: Path, changed: int) -> dict[str, Path]:
-    """Name of each file in a folder, last `changed` at this time -> the record there that lists it as an output."""
+    """Name of each output in a folder -> the record there that lists it; `changed` is when the folder last changed."""
     records = sorted(folder.glob(".*.record"))
     return {Path(name).name: record for record in records for name in read(record).get("outputs", {})}
 
 
 def stated(path: str | Path, results: str | Path) -> str | None:
-    """The SHA-256 of a file in its record; None if it has none."""
+    """The SHA-256 of a file according to its record; None if it has no record."""
     return made_by(path, results).get("outputs", {}).get(name_of(path, results))
 
 
 def is_damaged(path: str | Path, results: str | Path) -> bool:
-    """Whether a file differs from what its record says; not if it has none."""
+    """Whether a file differs from what its record says; False if it has no record."""
     return stated(path, results) not in (None, digest(Path(path)))
 
 
@@ -219,7 +219,7 @@ def digests(paths: Iterable[str | Path], results: str | Path) -> dict[str, str]:
 
 
 def digests_of_inputs(paths: Iterable[str | Path], results: str | Path) -> dict[str, str]:
-    """The same for what a job reads; for what is `LARGE` and has a record, as stated there.
+    """Name of each file or folder that a job reads -> its SHA-256, from its record if there is one and it is `LARGE`.
 
     Raises:
         DamagedInput: a file differs from its record.
@@ -239,7 +239,7 @@ def _size(path: Path) -> int:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file; that of a folder is over the sorted list of its files with theirs, without hidden files."""
+    """SHA-256 of a file; for a folder, of the sorted list of its files and their SHA-256s, without hidden files."""
     if path.is_dir():
         names = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
         listed = [f"{digest(path / name)}  {name}\n" for name in names if not re.search(r"(^|/)\.", name)]
@@ -249,13 +249,13 @@ def digest(path: Path) -> str:
 
 
 def name_of(path: str | Path, results: str | Path) -> str:
-    """A path relative to the results; files elsewhere, such as captions, keep theirs relative to this folder."""
+    """A path relative to the results or, for files elsewhere such as captions, to the current folder."""
     name = os.path.relpath(path, results)
     return os.path.relpath(path) if name.startswith("..") else name
 
 
 def environment() -> dict[str, Any]:
-    """Where and by what a result is made."""
+    """The code, processor and packages that make a result here."""
     commit, dirty = commit_here()
     return {
         "commit": commit,
@@ -279,7 +279,7 @@ def vector_bits() -> int:
 
 
 def cache_kib() -> int:
-    """Size of this processor's first-level data cache, by which XLA divides long sums in products; 0 if unknown."""
+    """Size of this processor's first-level data cache, by which XLA splits long sums in products; 0 if unknown."""
     try:
         return int(Path("/sys/devices/system/cpu/cpu0/cache/index0/size").read_text(encoding="utf-8").rstrip("K\n"))
     except (OSError, ValueError):

@@ -20,11 +20,11 @@ KEPT = 8
 
 
 def checked_atlas(config: dict[str, Any], folder: Path) -> Atlas:
-    """`load_atlas`, from the cache folder if the same files and settings have passed its checks with the same code.
+    """Like `load_atlas`, but from the cache folder if the same code has already checked the same files and settings.
 
     Every plan and every Slurm job reads the configuration, and checking all runs at all scales takes a third of the
-    time of a plan. A configuration that uses data files on this machine is checked every time, since these files are
-    read, too. Raises like `load_atlas`.
+    time of a plan. A configuration that uses data files on this machine is checked every time, since the check reads
+    those files too. Raises like `load_atlas`.
     """
     with contextlib.suppress(Exception):  # a cache file that cannot be used, for whatever reason, is ignored
         kept = _file(config, folder)
@@ -38,7 +38,7 @@ def checked_atlas(config: dict[str, Any], folder: Path) -> Atlas:
 
 
 def _is_private(file: Path) -> bool:
-    """Whether nobody else can have written a file, since a pickle runs what it holds."""
+    """Whether only this user can have written a file; loading a pickle runs any code that it contains."""
     status = file.stat()
     return status.st_uid == os.getuid() and not status.st_mode & 0o022
 

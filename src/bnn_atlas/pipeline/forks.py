@@ -13,22 +13,22 @@ from multiprocessing.connection import wait
 from typing import Any
 
 SHORTEST_PLAN = 8
-"""Number of jobs from which it takes less time to import everything once than what is needed in each job."""
+"""With at least this many jobs, importing everything once takes less time than importing in each job what it needs."""
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["bnn_atlas.pipeline.preload"])
 STARTING = threading.Lock()
 
 _OLDER_CODE = ("--xla_cpu_use_fusion_emitters=false",) if version("jaxlib").startswith("0.10.") else ()
-"""XLA ends a process over a flag that it does not know, and later versions have dropped this one."""
+"""XLA aborts at a flag that it does not know, and later versions have dropped this one."""
 QUICKLY = (*_OLDER_CODE, "--xla_backend_optimization_level=1")
 
 
 def compile_quickly() -> None:
-    """Let XLA compile the programs of all jobs on CPUs in half the time, for steps that take 1.1 to 1.7 times as long.
+    """Let XLA compile the programs of all jobs on CPUs in half the time; their steps take 1.1 to 1.7 times as long.
 
-    This pays if the work takes less time than its compilation. XLA's older code generator, where there is one, writes
-    the fused operations, and LLVM optimises little. What XLA_FLAGS already says about either is kept.
+    This pays if the work takes less time than its compilation. XLA's older code generator, where there still is one,
+    generates the fused operations, and LLVM optimises little. If XLA_FLAGS already sets one of these flags, it stays.
     """
     there = os.environ.get("XLA_FLAGS", "").split()
     named = {flag.partition("=")[0] for flag in there}
@@ -52,7 +52,7 @@ def run_in_fork(path: str, threads: int, resources: Any, record: Any) -> None:
         process.start()
     with measured(process.pid, record):
         wait([process.sentinel])
-    # Starting a process reads the exit codes of all that have ended, and an exit code can be read only once.
+    # Starting a process reads the exit codes of all processes that have ended, and an exit code can be read only once.
     with STARTING:
         process.join()
     if process.exitcode:
@@ -78,7 +78,7 @@ def run_script(path: str, variables: Mapping[str, str]) -> None:
 
 @contextmanager
 def measured(process: int | None, record: Any) -> Iterator[None]:
-    """Measure a process as Snakemake does, if the job has a benchmark; one that has already ended has only its time."""
+    """Measure a process as Snakemake does, if the job has a benchmark; only its time, if it has already ended."""
     from psutil import NoSuchProcess
     from snakemake.benchmark import benchmarked
 

@@ -33,10 +33,10 @@ def kernel_for(
     dtype: np.dtype,
     choice: Literal["auto", "xla"],
 ) -> Kernel | None:
-    """The kernel for a posterior with these settings; None where gradients go through XLA.
+    """The kernel for a posterior with these settings; None if XLA computes its gradients.
 
-    It takes dense networks in single precision, with layers of at most `WIDEST` units (and inputs) and one
-    of its activations (not `elu`), on a CPU, if it has been built; see `PosteriorConfig.kernel`.
+    The kernel, if it has been built, handles dense networks in single precision on a CPU, with at most `WIDEST` inputs
+    and units in a layer and any activation but `elu`; see `PosteriorConfig.kernel`.
     """
     if choice == "xla" or not isinstance(model, MLPConfig) or dtype != np.float32 or not runtime.on_cpu():
         return None

@@ -153,15 +153,15 @@ class Claim(Model):
     interval."""
     size: NonNegative | None = None
     """The size that matters: a smaller difference would not be worth mentioning. `equals` and `alike` need one above 0;
-    left out, `above` and `below` are about the sign alone."""
+    without one, `above` and `below` are about the sign alone."""
     bound: Number | None = None
     """Limit of `at_least` and `at_most`."""
     basis: Text | None = None
-    """Why that size or bound, for readers of the verdict; needed unless it is 0."""
+    """Why this size or bound was chosen, for readers of the verdict; needed unless the size or bound is 0."""
     same_rows: bool = False
     """Whether the published number is about the same test rows, so that errors over rows do not count."""
     unaffected_by: tuple[str, ...] = ()
-    """Fields of a run whose reduction by a scale does not touch what the claim uses, such as `seed`. Chains beyond
+    """Fields of a run whose reduction by a scale does not affect what the claim uses, such as `seed`. Chains beyond
     those that the claim names need not be listed."""
     figure: str | None = None
     """A figure of the study that shows it."""

@@ -80,8 +80,8 @@ class Written(Numbers):
     encoding: Annotated[str, AfterValidator(_known), Field(exclude_if=lambda value: value == "utf-8")] = "utf-8"
     """How letters are stored: utf-8 (with or without a mark at the start), utf-16, cp1252 (Windows), latin-1, ..."""
     skip: Skip = 0
-    """Lines at the start of the file that are not read, such as a title; or a list of two: these, and the rows below
-    the names of the columns that are not read, such as units: [0, 1]."""
+    """Number of lines to leave out at the start of the file, such as a title; or a list of two numbers, the second for
+    the rows to leave out below the column names, such as units: [0, 1]."""
 
 
 def skipped(skip: int | tuple[int, int]) -> tuple[int, int]:

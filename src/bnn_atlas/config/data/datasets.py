@@ -97,8 +97,8 @@ class CsvReader(Written, TableReader):
     comment: str | None = None
     """Lines that start with this are skipped."""
     missing: Missing = None
-    """What a cell without a value holds, or a list of this; rows with such a cell are left out. In a column of numbers
-    it is compared as a number: -200 is also -200.0."""
+    """What a cell without a value holds, or a list of such texts; rows with such a cell are left out. In a column of
+    numbers it is compared as a number: -200 is also -200.0."""
     strip_end: dict[str, str] = Field(default_factory=dict)
     """Text column -> characters taken off the end of its cells."""
 
@@ -111,7 +111,7 @@ class CsvReader(Written, TableReader):
 
 
 class WorkbookReader(Numbers, TableReader):
-    """One sheet of an Excel workbook; a row of column names is above the data; empty rows and columns are ignored."""
+    """One sheet of an Excel workbook, with a row of column names above the data; empty rows and columns are ignored."""
 
     format: Literal["xls", "xlsx"]
     sheet: str | None = None
@@ -119,10 +119,10 @@ class WorkbookReader(Numbers, TableReader):
     header: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """The names in that row, if they differ from `columns` in more than case, blanks and punctuation."""
     skip: Skip = 0
-    """Rows at the top of the sheet that are not read, such as a title; or a list of two: these, and the rows below the
-    names of the columns that are not read, such as units: [0, 1]."""
+    """Number of rows to leave out at the top of the sheet, such as a title; or a list of two numbers, the second for
+    the rows to leave out below the column names, such as units: [0, 1]."""
     missing: Annotated[Missing, Field(exclude_if=lambda value: value is None)] = None
-    """What a cell without a value holds, or a list of this; rows with such a cell are left out."""
+    """What a cell without a value holds, or a list of such texts; rows with such a cell are left out."""
 
     def _contradictions(self) -> Iterator[str]:
         yield from super()._contradictions()
@@ -154,7 +154,7 @@ class PngRowsReader(Model):
 
 
 class ImageTarReader(Model):
-    """Tar of <train or test>/<class>/<number>.jpg, in any folder; a number is the rank within its class.
+    """Tar of <train or test>/<class>/<number>.jpg, in any folder; the number is an image's rank within its class.
 
     Labels must come from files of their own, which also say how the classes are interleaved.
     """
@@ -167,7 +167,7 @@ class LabelsReader(Model):
 
     format: Literal["npy_labels"]
     first: Count | None = None
-    """Only this many are used."""
+    """Use only this many labels, from the start of the file; null uses all."""
 
 
 class SvhnReader(Model):
@@ -327,8 +327,8 @@ class DatasetEntry(Model):
     published_scaling: PublishedScaling | None = None
     """Constants with which a paper scaled images."""
     pixel_divisor: Given = None
-    """Images that are only an out-of-distribution set: pixels are divided by this before they are scaled, as by a
-    loader that divides by 255 once too often; null takes them as they are."""
+    """Images that only serve as an out-of-distribution set: pixels are divided by this before they are scaled, like
+    those of a published loader that divides by 255 once too often; null leaves them as they are."""
     vocabulary: CountOrNone = 0
     """Sequences: number of token ids."""
     of: DatasetName | None = None

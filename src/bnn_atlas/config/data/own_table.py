@@ -84,7 +84,7 @@ class OwnTable(Written):
     text: tuple[str, ...] = ()
     """Inputs that hold words: each word becomes a column of 0 and 1. The target of a classification is always text."""
     missing: Missing = None
-    """What a cell without a value holds, or a list of this, such as ["", NA]; rows with such a cell are left out. In a
+    """What a cell without a value holds, or a list of such texts: ["", NA]; rows with such a cell are left out. In a
     column of numbers it is compared as a number: -200 is also -200.0."""
     separator: Character | None = None
     """What stands between the cells; a blank means any run of blanks and tabs. Null takes a comma for .csv and a tab

@@ -1,4 +1,4 @@
-"""Settings of optimisers, and of methods that are optimisation: maxima, deep ensembles, paths."""
+"""Settings of optimisers, and of methods that only optimise: maxima, deep ensembles, paths."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
@@ -36,9 +36,9 @@ OptimiserConfig = Annotated[SGDConfig | AdamConfig, Field(discriminator="kind"),
 
 
 class MAPConfig(MethodSettings):
-    """A maximum of the log posterior by stochastic gradients from the warm start; one draw per chain.
+    """A maximum of the log posterior, found by stochastic gradients from the warm start; one draw per chain.
 
-    Unlike in the warm start, the objective is the log posterior with its prior, and there is no early stopping. The
+    Unlike in the warm start, the objective includes the prior, and there is no early stopping. The
     untempered log posterior is optimised, since the temperature does not move a maximum.
     """
 
@@ -65,7 +65,7 @@ class MAPConfig(MethodSettings):
 
 
 class DeepEnsembleConfig(MethodSettings):
-    """The warm starts themselves, one draw per chain; a learned noise is fitted to their residuals."""
+    """The warm starts themselves, one draw per chain; with learned noise, its level is fitted to their residuals."""
 
     title = "deep ensemble"
     kind_of_draws = KindOfDraws.POINT

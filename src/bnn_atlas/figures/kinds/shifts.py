@@ -117,7 +117,7 @@ ALL_KINDS = "mean over all kinds"
 
 
 def corruptions(shown: Sequence[Shown]) -> Drawing:
-    """Accuracy by severity less that of the first label, a panel per kind of corruption and one for their mean.
+    """Accuracy by severity minus that of the first label, a panel per kind of corruption and one for their mean.
 
     Severity 0 stands for the unchanged test rows. Bars are one standard error of the difference (`from_first`); that of
     the mean is the mean of the errors, since all kinds have the same rows. Rotations and noise in chosen pixels do not
@@ -190,7 +190,7 @@ def dead_pixels(shown: Sequence[Shown]) -> Drawing:
 
     Left, a line per label: filled marks are for weights of pixels that are the same in all training rows, white ones
     for the other weights, and ticks are the standard deviation of the run's prior, which a sampled posterior has for
-    dead pixels. Right: accuracy less that of the first label, by severity of the noise (0: unchanged test rows), with
+    dead pixels. Right: accuracy minus that of the first label, by severity of the noise (0: unchanged test rows), with
     the standard error of `from_first`. Raises ValueError for a run without dead pixels.
     """
     means = averaged(shown, read_sets(shown, [*WEIGHTS, "accuracy"]))

@@ -73,11 +73,11 @@ PUBLISHED_UNITS = 512
 THEIRS: dict[str, Any] = {"color": style.BLACK, "lw": 0.7}
 """Look of published curves."""
 NEAR = 2
-"""Largest number of transpositions by which a published pair changes."""
+"""Largest number of transpositions by which training changes a published pair."""
 
 
 def barrier_against_transpositions(shown: Sequence[Shown]) -> Drawing:
-    """Loss at the middle of the line minus the mean of its ends, on training rows, by pair and state.
+    """Loss at the middle of the line minus the mean of its ends, on training rows, for each pair and state.
 
     The definition is taken from the paper's code. The black line with its band is the paper's mean and standard
     deviation of five runs, if the runs have its 512 units. Columns label, run, split, first, second, state,
@@ -102,7 +102,7 @@ def barrier_against_transpositions(shown: Sequence[Shown]) -> Drawing:
 
 
 def correlation_text(part: pd.DataFrame) -> str:
-    """Pearson correlation over the pairs; empty for fewer than four or without variation."""
+    """Pearson correlation over the pairs; empty if they are fewer than four or do not vary."""
     x, y = part["transpositions"].to_numpy(float), part["midpoint"].to_numpy(float)
     kept = np.isfinite(y)
     if kept.sum() < 4 or np.ptp(x[kept]) == 0 or np.ptp(y[kept]) == 0:
@@ -112,9 +112,9 @@ def correlation_text(part: pd.DataFrame) -> str:
 
 
 def distance_against_transpositions(shown: Sequence[Shown]) -> Drawing:
-    """Squared distance of a pair before training, after it, and after it with the start's permutation undone.
+    """Squared distance of a pair before training, after training, and then with the start's permutation undone.
 
-    The last, which are smaller by orders of magnitude, have a panel with a logarithmic axis. Black lines are the
+    The third, smaller by orders of magnitude, has its own panel with a logarithmic axis. Black lines are the
     paper's numbers, if the runs have its 512 units.
     """
     numbers = _planted_and_found(shown)
@@ -137,9 +137,9 @@ def distance_against_transpositions(shown: Sequence[Shown]) -> Drawing:
 
 
 def transpositions_stability(shown: Sequence[Shown]) -> Drawing:
-    """Transpositions found by matching against those that were planted, and by how much training changed them.
+    """Number of transpositions found by matching, against the number planted, and by how much training changed it.
 
-    The diagonal means no change. The dotted line is the mean of random permutations.
+    The diagonal means no change. The dotted line is the mean number for random permutations.
     """
     numbers = _planted_and_found(shown)
     figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
@@ -178,7 +178,7 @@ def _planted_and_found(shown: Sequence[Shown]) -> pd.DataFrame:
 
 
 def _marks(ax: Axes, numbers: pd.DataFrame, x: str, y: str, states: Sequence[str]) -> dict[str, Artist]:
-    """An open mark for each pair in each of the states; entries of the legend."""
+    """Draw an open mark for each pair in each of the states; returns the entries of the legend."""
     entries: dict[str, Artist] = {}
     for state in states:
         part = numbers[numbers["state"] == state]
@@ -189,7 +189,7 @@ def _marks(ax: Axes, numbers: pd.DataFrame, x: str, y: str, states: Sequence[str
 
 
 def _published(shown: Sequence[Shown], group: str) -> list[Number]:
-    """The paper's numbers of a group; none for networks of another size, and for a group that it does not have."""
+    """The paper's numbers of a group; none for networks of another size, or if the paper has no such group."""
     if {sum(one.hidden) for one in shown} != {PUBLISHED_UNITS}:
         return []
     try:
@@ -199,7 +199,7 @@ def _published(shown: Sequence[Shown], group: str) -> list[Number]:
 
 
 def _published_lines(ax: Axes, numbers: Sequence[Number]) -> dict[str, Artist]:
-    """A line over x for each label, with a band of the published standard deviation; entries of the legend."""
+    """Draw a line over x for each label, with a band of the published standard deviation; returns legend entries."""
     entries: dict[str, Artist] = {}
     for label in dict.fromkeys(one.label for one in numbers):
         part = [one for one in numbers if one.label == label]
@@ -265,9 +265,9 @@ def _band(ax: Axes, part: pd.DataFrame, x: str, colour: str, dash: Any = "-") ->
 def transpositions_along_line(shown: Sequence[Shown]) -> Drawing:
     """Transpositions between the first network of a pair and each point of the line to the second, at three epochs.
 
-    The dotted line is the mean of random permutations. Open marks are the paper's pair at the same epoch, if the runs
-    have its 512 units. Columns state, draw, point, mean, sd, pairs, ceiling. Raises ValueError without points inside
-    the lines.
+    The dotted line is the mean number for random permutations. Open marks are the paper's pair at the same epoch, if
+    the runs have its 512 units. Columns state, draw, point, mean, sd, pairs, ceiling. Raises ValueError without points
+    inside the lines.
     """
     matches = _read(shown, "matches", MATCH_SCHEMA)
     matches = matches[matches["state"].isin(COURSES)]
@@ -346,7 +346,7 @@ def _number_of_pairs(numbers: pd.DataFrame) -> str:
 
 
 def _over_pairs(frame: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
-    """Mean, sd (n - 1; NaN of one) and number of the pairs, runs and splits of each group; NaN and infinity stay."""
+    """Mean, sd (n - 1; NaN for one value) and number of values (pairs, runs, splits) by group; keeps NaN, infinity."""
     groups = frame.groupby(list(by), sort=False)[value]
     found = groups.agg(
         mean=lambda v: v.to_numpy().mean(),

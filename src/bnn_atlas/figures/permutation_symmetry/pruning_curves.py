@@ -1,4 +1,4 @@
-"""Accuracy of networks as more and more of their parameters are set to 0, by the order in which this happens."""
+"""Accuracy of networks as more and more of their parameters are set to 0, in different orders."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,13 +43,13 @@ ORDERS: dict[str, dict[str, Any]] = {
     "signal to noise": {"color": style.SKY, "ls": (0, (4, 1.5))},
     "magnitude": {"color": style.GREEN, "ls": (0, (4, 1.5))},
 }
-"""Order that is no network's -> how it is drawn."""
+"""Order by anything but the standard deviations of a network's draws -> how it is drawn."""
 
 
 def pruning_curves(shown: Sequence[Shown]) -> Drawing:
-    """Accuracy against the share of parameters kept, a panel per network, by standard deviations over its draws.
+    """Accuracy against the share of parameters kept, a panel per network, by order of standard deviations over draws.
 
-    They are the network's own, or those of the first network. Thin lines with marks in the same colours are the
+    The draws are the network's own, or those of the first network. Thin lines with marks in the same colours are the
     published curves, for runs on MNIST. Columns network, of, rank, kept, accuracy (%), standard_error, orders, whose,
     published (%).
     """
@@ -89,8 +89,8 @@ def pruning_curves(shown: Sequence[Shown]) -> Drawing:
 def pruning_controls(shown: Sequence[Shown]) -> Drawing:
     """Accuracy of each network's aligned mean against the share kept, a column per network, by all orders.
 
-    The second row is without the weights of inputs that never vary. Lines of repeated orders are means. Columns
-    dead_inputs, network, of, rank, kept, accuracy (%), standard_error, orders.
+    In the second row, the weights of inputs that never vary are 0 from the start. Repeated orders are shown by the mean
+    of their curves. Columns dead_inputs, network, of, rank, kept, accuracy (%), standard_error, orders.
     """
     (one,) = shown
     numbers = _numbers(one)

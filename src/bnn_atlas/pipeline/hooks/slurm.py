@@ -15,7 +15,7 @@ from bnn_atlas.logs import FAILED, STARTED
 from bnn_atlas.pipeline.hooks import slurm_job
 
 SLURM_TOOLS = ("sbatch", "squeue", "sacct", "sinfo")
-"""Commands that the Slurm executor calls in a run: submission, status, the account of earlier jobs, partitions."""
+"""Commands with which the Slurm executor submits jobs, asks for their status and history, and lists partitions."""
 
 SLURM_JOB = str(Path(slurm_job.__file__))
 """The file that a job's command runs; not a module, since a job's Python may find another copy of this package."""
@@ -24,15 +24,17 @@ SNAKEMAKE = "-m snakemake"
 SMALL = "small"
 """Name of all groups of small jobs in `group-components`."""
 LONGEST_GROUP = 720
-"""Minutes of a group at most, if no job may take longer and the profile gives no `group_runtime`: the sum of the limits
-of its jobs is far more than they take, and its retry continues where it was stopped."""
+"""Longest run time of a group in minutes, unless one of its jobs may take longer or the profile gives `group_runtime`.
+
+The limits of the jobs add up to far more than the jobs take, and a retry continues where the group was stopped.
+"""
 EVERY_JOB = "sbatch --signal=TERM@120 --nodes=1 "
-"""What submits a job; options that the profile or the command line sets come later, and `sbatch` takes the last.
+"""Start of the command that submits a job; options from the profile or the command line follow, and the last counts.
 
 SIGTERM comes two minutes before the limit: samplers finish their segment, save a checkpoint and end, and the retry
 continues from it. It goes to the job's step, where the script runs; with `B:` it would only reach the batch shell,
-which has nothing to save. One node also means one task: with more, as some clusters give jobs with GPUs, a script would
-run twice.
+which has nothing to save. One node also means one task: some clusters give jobs with GPUs several, and a script
+would then run several times.
 """
 
 RUNS_NOTHING = re.compile(
@@ -51,11 +53,11 @@ def require_slurm(
     which: Callable[[str], str | None] = shutil.which,
     environ: Mapping[str, str] = os.environ,
 ) -> None:
-    """Stop with one line if Snakemake was told to submit to Slurm on a machine without Slurm's commands.
+    """Stop with a one-line error if Snakemake was told to submit to Slurm on a machine without Slurm's commands.
 
     Snakemake 9 with its Slurm plugin 2.8 would start, wait for the first status check and then fail in some other
-    command, or never end. A Snakefile does not know the executor, so it is read from the command line and from
-    profiles. The Snakemake of a job that Slurm already runs has another executor and passes.
+    command, or never end. A Snakefile does not know the executor, so this reads it from the command line and from
+    profiles. Inside a Slurm job, Snakemake runs with another executor and passes.
 
     Args:
         argv: the command line of Snakemake, `sys.argv`.
@@ -79,20 +81,20 @@ def require_slurm(
     if missing:
         raise SystemExit(
             f"{source} submits jobs to Slurm, but {', '.join(missing)} cannot be found here: "
-            "start it on a login node of the cluster, or run on this machine with `snakemake --cores 2`."
+            "start Snakemake on a login node of the cluster, or run on this machine with `snakemake --cores 2`."
         )
     refuse_unknown_gpus(arguments, environ)
 
 
 def refuse_unknown_gpus(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Stop with one line if a `gpu_model` is asked for that the cluster does not list: it would refuse each job.
+    """Stop with a one-line error if a `gpu_model` is asked for that the cluster does not list and would refuse.
 
     Args:
         arguments: the command line without the program.
         environ: environment variables.
 
     Raises:
-        SystemExit: names the model and the types that there are.
+        SystemExit: names the model and the types that the cluster has.
     """
     texts = [
         file.read_text(encoding="utf-8") for profile in profiles(arguments, environ) for file in profile.files(environ)
@@ -116,7 +118,7 @@ def start_once() -> None:
     Snakemake's Slurm plugin 2.8 starts two, which both read the whole workflow: the first, with the executor
     `slurm-jobstep`, only calls `srun` to start the second. Here, `slurm_job.py` calls `srun` instead, with the options
     that this executor would give it. Job arrays, jobs that call `srun` themselves (with a resource `mpi`) and commands
-    that are passed as a script keep the first process, which has more to do for them.
+    that are passed as a script keep the first process, which does more for them than call `srun`.
     """
     from snakemake_executor_plugin_slurm import Executor  # type: ignore[import-untyped]
     from snakemake_executor_plugin_slurm_jobstep import (  # type: ignore[import-untyped]
@@ -138,7 +140,7 @@ def start_once() -> None:
         step = command.replace(SNAKEMAKE, shlex.quote(SLURM_JOB), 1).replace(
             str(executor.additional_general_args()), ""
         )
-        # The executor puts this between double quotes of a shell, and escapes only these.
+        # The executor puts this between double quotes for a shell, and escapes only double quotes.
         return re.sub(r"[\\$`]", r"\\\g<0>", " ".join([*words, *filter(None, options), step]))
 
     Executor.format_job_exec = format_job_exec
@@ -147,7 +149,7 @@ def start_once() -> None:
 def submit_always_with(command: str) -> None:
     """Let every submission start with `command` instead of `sbatch `.
 
-    What stands in `default-resources` of the profile does not count once the command line has `--default-resources`.
+    `default-resources` in the profile cannot do this: `--default-resources` on the command line replaces all of it.
     """
     import snakemake_executor_plugin_slurm as plugin
 
@@ -155,7 +157,7 @@ def submit_always_with(command: str) -> None:
 
     def get_submit_command(job: Any, *arguments: Any, **named: Any) -> str:
         if job.is_group():
-            job._resources = None  # of before its inputs were made, whose sizes count
+            job._resources = None  # computed before its inputs were made, and some depend on their sizes
             if whole := job.resources.get("runtime"):
                 single = max(member.resources.get("runtime", 0) for member in job.jobs)
                 most = min(member.resources.get("group_runtime", LONGEST_GROUP) for member in job.jobs)
@@ -166,14 +168,14 @@ def submit_always_with(command: str) -> None:
 
 
 def group_jobs(workflow: Any, groups: Mapping[str, Callable[[Any], str]]) -> None:
-    """Let connected jobs of a group share a Slurm job, and small ones with others; only if jobs go to Slurm.
+    """Let connected jobs of a group share a Slurm job, and small groups share one too; only if jobs go to Slurm.
 
-    How many runs share one is `group-components: small=16` in the profile. Snakemake asks for what the jobs need that
-    run at a time within `--cores`, and for the sum of their run times.
+    `group-components: small=16` in the profile says how many runs share one. Snakemake asks for what the jobs that run
+    at the same time within `--cores` need, and for the sum of their run times.
 
     Args:
         workflow: Snakemake's workflow, with all rules.
-        groups: rule -> the name of a job's group by its wildcards; `small-...` for small jobs.
+        groups: rule -> function from a job's wildcards to the name of its group, `small-...` for small jobs.
     """
     if slurm_requested_by(sys.argv[1:], os.environ) is not None:
         for rule, group in groups.items():
@@ -181,7 +183,7 @@ def group_jobs(workflow: Any, groups: Mapping[str, Callable[[Any], str]]) -> Non
 
 
 def _group(group: Callable[[Any], str], parents: dict[str, str], wildcards: Any) -> str:
-    """A job's group; that of a small job is noted as one of those that `group-components` joins."""
+    """The name of a job's group; that of a small job is registered as one that `group-components` joins with others."""
     name = group(wildcards)
     if name.startswith(f"{SMALL}-"):
         parents[name] = SMALL
@@ -204,7 +206,7 @@ def retry_what_can_help() -> None:
 
 
 def _failed(log: str) -> bool:
-    """Whether the last attempt in a log ended with an error that the next would meet again."""
+    """Whether the last attempt in a log ended with an error that the next attempt would meet again."""
     try:
         lines = Path(log).read_text(encoding="utf-8", errors="replace").rpartition(STARTED)[2].splitlines()
     except OSError:
@@ -215,7 +217,8 @@ def _failed(log: str) -> bool:
 def quote_for_shell() -> None:
     """Quote all parts of a job's command for the shell that reads it.
 
-    Snakemake does not quote the interpreter, and quotes values as Python does: quotes and backslashes come out wrong.
+    Snakemake does not quote the interpreter, and quotes values as Python does, so that a shell misreads quotes and
+    backslashes in them.
     """
     from snakemake_executor_plugin_slurm import Executor
     from snakemake_interface_executor_plugins import utils  # type: ignore[import-untyped]
@@ -279,7 +282,7 @@ class Profile(NamedTuple):
     name: str
 
     def files(self, environ: Mapping[str, str]) -> list[Path]:
-        """Its files; it is looked up by path and then in the user's and the site's configuration folders.
+        """The profile's files, looked up by path and then in the user's and the site's configuration folders.
 
         Args:
             environ: environment variables, for the configuration folders.

@@ -50,12 +50,12 @@ def surface(
 ) -> None:
     """Evaluate a posterior on planes through draws according to `settings` (a `SurfaceConfig` in plain values).
 
-    `pool` has the draws of the figure's own run, and `pools` the draws of the further runs `others` that points name.
-    The result is an .npz.
+    `pool` has the draws of the figure's own run, and `pools` those of the further runs, `others`, from which points of
+    the planes are taken. The result is an .npz file.
 
     Raises SurfaceError like `inference.surfaces.surfaces_through`.
     """
-    # Devices share the points instead of the rows.
+    # Devices divide the points among them, not the rows.
     problem = load_problem(dataset, split, {**posterior, "data_shards": 1}, AT_ONCE_ON_GPU)
     draws: dict[str | None, Draws] = {None: open_pool(pool)}
     draws |= {name: open_pool(path) for name, path in zip(others, pools, strict=True)}

@@ -30,14 +30,14 @@ def warm_start(
     seed: int,
     initial: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Train the ensemble members with these numbers, and write their parameters and losses (.npz).
+    """Train the ensemble members whose numbers are given, and write their parameters and losses (.npz).
 
-    Returns what to record: the kernel.
+    Returns what goes into the record: the name of the kernel.
 
     Without `training` the networks are not trained: they come from the initialisers, or follow `initial` (an
     `InitialConfig` in plain values; `bnn_atlas.warmstart.initial`), and there are no losses. With `training.permuted`
-    only that member is trained, chain k of `members` gets its k-th permuted copy (`bnn_atlas.warmstart.permuted`), and
-    every chain has its losses. A file that was made from the same settings, rows and code is kept.
+    only that member is trained: chain k of `members` gets its k-th permuted copy (`bnn_atlas.warmstart.permuted`), and
+    every chain the losses of that member. A file that was made from the same settings, rows and code is kept.
     """
     problem = load_problem(dataset, split, posterior, chains=len(members))
     rows = problem.split
