@@ -18,6 +18,8 @@ from snakemake.logging import ColorizingTextHandler, DefaultFormatter, format_pe
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+UNFINISHED = (" ERROR ", "SIGTERM")
+"""What the log of a job that failed, or was stopped, has in a line."""
 LAST_LINES = 20
 """Lines of a log that the error of a group of jobs shows."""
 LONGEST_LISTED = 50
@@ -257,16 +259,19 @@ def require_cache() -> None:
 def read_logs(record: LogRecord) -> bool:
     """Put the log lines of a failed job's last attempt into its record; every record passes this filter.
 
-    Of a group of jobs, it is those of the jobs whose logs have an error. Records are printed in a separate thread, and
-    by then the next attempt may have removed the log.
+    Of a group of jobs, it is those of the jobs whose logs have an error or a signal. Records are printed in a separate
+    thread, and by then the next attempt may have removed the log.
     """
     if getattr(record, "event", None) == LogEvent.JOB_ERROR:
         record.last_attempt = list(last_attempts(record.log))  # type: ignore[attr-defined]
     if getattr(record, "event", None) == LogEvent.GROUP_ERROR:
         jobs = record.job_error_info  # type: ignore[attr-defined]
         logs = [(job, list(last_attempts(job["log"]))) for job in jobs]
-        failed = [(job, log[:1] + log[1:][-LAST_LINES:]) for job, log in logs if any(" ERROR " in line for line in log)]
-        record.failed = failed
+        record.failed = [
+            (job, log[:1] + log[1:][-LAST_LINES:])
+            for job, log in logs
+            if any(word in line for line in log for word in UNFINISHED)
+        ]
     return True
 
 

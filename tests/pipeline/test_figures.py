@@ -87,7 +87,7 @@ def test_another_title_is_a_heading_of_the_page_and_draws_nothing_again(tmp_path
     )
     one, other = (figure(loaded, "small_few_chains") for loaded in (plain, titled))
     assert [figures(loaded).captions("small")["few_chains"]["title"] for loaded in (plain, titled)] == [
-        "few chains", "Few",
+        "Few chains", "Few",
     ]  # fmt: skip
     assert one.settings == other.settings
     assert one.described() == other.described()

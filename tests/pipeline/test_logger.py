@@ -155,11 +155,12 @@ def test_the_log_of_an_attempt_may_be_gone_when_it_is_printed(tmp_path: Path) ->
     assert "earlier" not in text
 
 
-@pytest.mark.parametrize("failed", [True, False])
-def test_a_failed_group_names_the_job_and_its_last_lines(tmp_path: Path, failed: bool) -> None:
-    """Of a group, only the job whose log has an error is shown, with the last attempt of many lines."""
+@pytest.mark.parametrize("last_line", ["ERROR failed", "INFO SIGTERM: finishing the current segment", "INFO half"])
+def test_a_failed_group_names_the_job_and_its_last_lines(tmp_path: Path, last_line: str) -> None:
+    """Of a group, only the job whose log has an error or a signal is shown, with the last attempt of many lines."""
+    failed = last_line != "INFO half"
     jobs = []
-    for name, last in (("fine", "INFO done"), ("broken", "ERROR failed" if failed else "INFO half")):
+    for name, last in (("fine", "INFO done"), ("broken", last_line)):
         log = tmp_path / f"{name}.log"
         told = "".join(f"12:00:00 INFO line {i}\n" for i in range(50))
         log.write_text(f"12:00:00 INFO started\n{told}12:00:01 {last}\nValueError: of {name}\n")
