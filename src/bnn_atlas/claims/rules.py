@@ -22,7 +22,6 @@ class Verdict(StrEnum):
 
 
 HOLDS = (Verdict.AGREES, Verdict.HOLDS, Verdict.SMALLER)
-MISSES = (Verdict.DIFFERS, Verdict.DOES_NOT_HOLD)
 NEAR = 0.2
 """A d whose error is not known is not judged within that share of its limit."""
 NOT_KNOWN = "error not known"

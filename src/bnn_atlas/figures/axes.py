@@ -65,43 +65,6 @@ def remark(ax: Axes, texts: Sequence[str]) -> None:
     ax.set_title("\n".join(text for text in texts if text), loc="right", fontsize=6, color=style.GREY)
 
 
-def compress_beyond(ax: Axes, bulk: tuple[float, float], values: np.ndarray) -> bool:
-    """Make the y axis hold all finite values, linear inside `bulk`, logarithmic beyond; return whether any are beyond.
-
-    A value that lies d above the bulk is drawn c log(1 + d / c) above it, with c a twelfth of the bulk's height, so
-    that the slope does not jump. Grey lines mark the ends of the linear part, and the farthest values have ticks.
-    """
-    low, high = bulk
-    finite = values[np.isfinite(values)]
-    least, most = min([low, *finite]), max([high, *finite])
-    c = (high - low) / 12
-    ticks = [tick for tick in MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high) if low <= tick <= high]
-    if least < low or most > high:
-
-        def forward(y: np.ndarray) -> np.ndarray:
-            inside = np.clip(y, low, high)
-            return np.asarray(inside + np.sign(y - inside) * c * np.log1p(np.abs(y - inside) / c))
-
-        def backward(y: np.ndarray) -> np.ndarray:
-            inside = np.clip(y, low, high)
-            return np.asarray(inside + np.sign(y - inside) * c * np.expm1(np.minimum(np.abs(y - inside) / c, 50)))
-
-        ax.set_yscale("function", functions=(forward, backward))
-        for beyond, edge, far in ((least < low, low, least), (most > high, high, most)):
-            if beyond:
-                ax.axhline(edge, color="#9E9E9E", lw=0.6)
-                ticks.append(float(f"{far:.2g}"))
-        ends = forward(np.array([least, most]))
-        margin = 0.04 * (ends[1] - ends[0])
-        ax.set_ylim(*backward(np.array([ends[0] - margin * (least < low), ends[1] + margin * (most > high)])))
-    else:
-        ax.set_ylim(low, high)
-    ax.yaxis.set_major_locator(FixedLocator(ticks))
-    ax.yaxis.set_minor_locator(NullLocator())
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", "\N{MINUS SIGN}")))
-    return bool(least < low or most > high)
-
-
 def bulk_limits(values: np.ndarray, tail: float = 0.005) -> tuple[float, float] | None:
     """Limits that hold all values no farther from the bulk than its width; None if no value is finite.
 
