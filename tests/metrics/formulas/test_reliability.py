@@ -70,13 +70,13 @@ def test_ece_takes_float32_confidences_just_above_one():
     assert reliability.expected_calibration_error(probabilities, np.array([0]), bins=15) == pytest.approx(0, abs=1e-6)
 
 
-def _confident(confidence: list[float], hit: list[int]) -> tuple[np.ndarray, np.ndarray]:
+def confident(confidence: list[float], hit: list[int]) -> tuple[np.ndarray, np.ndarray]:
     """Two classes with these confidences in class 0; label 0 where hit."""
     confidence = np.array(confidence)
     return np.column_stack([confidence, 1 - confidence]), 1 - np.array(hit)
 
 
-def _random(rows: int, classes: int, sharpness: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
+def random_rows(rows: int, classes: int, sharpness: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(rows + classes)
     probabilities = rng.dirichlet(np.full(classes, sharpness), size=rows)
     labels = np.array([rng.choice(classes, p=p) for p in probabilities**2 / (probabilities**2).sum(1, keepdims=True)])
@@ -85,12 +85,12 @@ def _random(rows: int, classes: int, sharpness: float = 0.3) -> tuple[np.ndarray
 
 def test_equal_mass_bins_hold_equally_many_rows():
     """Bins {0.6, 0.7}, {0.8, 0.9}, of 4 rows: |1 - 1.3| / 4 + |1 - 1.7| / 4; equal widths give other bins."""
-    probabilities, labels = _confident([0.9, 0.6, 0.8, 0.7], [1, 1, 0, 0])
+    probabilities, labels = confident([0.9, 0.6, 0.8, 0.7], [1, 1, 0, 0])
     assert reliability.expected_calibration_error_equal_mass(probabilities, labels, 2) == pytest.approx(0.25)
     # One bin (0.5, 1]: |2 - 3| / 4. Same here; with 4 bins: (0.5, 0.75] and (0.75, 1] are those above.
     assert reliability.expected_calibration_error(probabilities, labels, 2) == pytest.approx(0.25)
     # Five rows in two bins: three, then two.
-    probabilities, labels = _confident([0.55, 0.6, 0.65, 0.9, 0.95], [1, 1, 1, 0, 1])
+    probabilities, labels = confident([0.55, 0.6, 0.65, 0.9, 0.95], [1, 1, 1, 0, 1])
     by_hand = (abs(3 - 1.8) + abs(1 - 1.85)) / 5
     assert reliability.expected_calibration_error_equal_mass(probabilities, labels, 2) == pytest.approx(by_hand)
 
@@ -100,19 +100,19 @@ def test_equal_mass_bins_do_not_part_equal_confidences():
     confidence, hit = [0.6, 0.8, 0.8, 0.8, 0.9], [1, 1, 0, 0, 0]
     by_hand = (abs(2 - 3.0) + abs(0 - 0.9)) / 5
     for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 0, 4, 1, 3]):
-        probabilities, labels = _confident([confidence[i] for i in order], [hit[i] for i in order])
+        probabilities, labels = confident([confidence[i] for i in order], [hit[i] for i in order])
         found = reliability.expected_calibration_error_equal_mass(probabilities, labels, 2)
         assert found == pytest.approx(by_hand)
 
 
 def test_more_bins_than_rows():
-    probabilities, labels = _confident([0.6, 0.9], [0, 1])
+    probabilities, labels = confident([0.6, 0.9], [0, 1])
     assert reliability.expected_calibration_error_equal_mass(probabilities, labels, 50) == pytest.approx(0.35)
     assert reliability.maximum_calibration_error(probabilities, labels, 50) == pytest.approx(0.6)
 
 
 def test_mce_is_the_largest_gap():
-    probabilities, labels = _confident([0.6, 0.7, 0.9, 0.95], [0, 1, 1, 1])
+    probabilities, labels = confident([0.6, 0.7, 0.9, 0.95], [0, 1, 1, 1])
     # (0.5, 0.75]: |0.5 - 0.65|; (0.75, 1]: |1 - 0.925|.
     assert reliability.maximum_calibration_error(probabilities, labels, 4) == pytest.approx(0.15)
 
@@ -133,7 +133,7 @@ def test_sce_by_hand():
 @pytest.mark.parametrize("bins", [1, 4, 15])
 def test_binned_errors_equal_their_definitions(bins):
     """Bin by bin with comparisons, on probabilities of which many lie on an edge."""
-    probabilities, labels = _random(300, 5)
+    probabilities, labels = random_rows(300, 5)
     probabilities = np.round(probabilities, 1)
     probabilities = probabilities[np.isclose(probabilities.sum(axis=1), 1)]
     labels = labels[: len(probabilities)]

@@ -7,19 +7,7 @@ import pytest
 
 from bnn_atlas.metrics.formulas import classification, function_distances, reliability, variants
 from bnn_atlas.metrics.tables.measurement import PredictionError
-
-
-def _confident(confidence: list[float], hit: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Two classes with these confidences in class 0; label 0 where hit."""
-    confidence = np.array(confidence)
-    return np.column_stack([confidence, 1 - confidence]), 1 - np.array(hit)
-
-
-def _random(rows: int, classes: int, sharpness: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(rows + classes)
-    probabilities = rng.dirichlet(np.full(classes, sharpness), size=rows)
-    labels = np.array([rng.choice(classes, p=p) for p in probabilities**2 / (probabilities**2).sum(1, keepdims=True)])
-    return probabilities, labels
+from tests.metrics.formulas.test_reliability import confident, random_rows
 
 
 def test_published_error_weights_the_levels_and_averages_once_more():
@@ -31,30 +19,30 @@ def test_published_error_weights_the_levels_and_averages_once_more():
     assert flat == pytest.approx(reliability.calibration_error(nominal, observed) / np.sqrt(2))
 
 
-def test_published_ece_drops_the_confident():
+def test_published_ece_drops_theconfident():
     """500 rows at 0.995, all wrong, and 500 at 0.7, all right: 0.3 of the latter alone; the truth is 0.6475."""
-    probabilities, labels = _confident([0.995] * 500 + [0.7] * 500, [0] * 500 + [1] * 500)
+    probabilities, labels = confident([0.995] * 500 + [0.7] * 500, [0] * 500 + [1] * 500)
     assert variants.ece_uppal(probabilities, labels) == pytest.approx(0.3)
     assert reliability.expected_calibration_error(probabilities, labels, 100) == pytest.approx(0.6475)
     assert variants.mce_uppal(probabilities, labels) == pytest.approx(0.3)
     assert reliability.maximum_calibration_error(probabilities, labels, 100) == pytest.approx(0.995)
 
 
-def test_published_ece_is_the_right_one_where_nobody_is_confident_nor_on_an_edge():
-    probabilities, labels = _random(400, 6, sharpness=2.0)
+def test_published_ece_is_the_right_one_where_nobody_isconfident_nor_on_an_edge():
+    probabilities, labels = random_rows(400, 6, sharpness=2.0)
     assert probabilities.max() < 0.99
     found = variants.ece_uppal(probabilities, labels)
     assert found == pytest.approx(reliability.expected_calibration_error(probabilities, labels, 100))
     # 0.99 itself is dropped, the number before it is not.
     for confidence, kept in ((0.99, False), (np.nextafter(0.99, 0), True)):
-        probabilities, labels = _confident([0.7, confidence], [1, 0])
+        probabilities, labels = confident([0.7, confidence], [1, 0])
         found = variants.ece_uppal(probabilities, labels)
         assert found == pytest.approx((0.3 + 0.99) / 2 if kept else 0.3)
 
 
 def test_published_ece_puts_an_edge_into_the_upper_bin():
     """0.5 and 0.505, one right: one bin [0.5, 0.51) |1 - 1.005| / 2; with right edges two bins."""
-    probabilities, labels = _confident([0.5, 0.505], [1, 0])
+    probabilities, labels = confident([0.5, 0.505], [1, 0])
     assert variants.ece_uppal(probabilities, labels) == pytest.approx(0.0025)
     right = reliability.expected_calibration_error(probabilities, labels, 100)
     assert right == pytest.approx((0.5 + 0.505) / 2)
@@ -80,7 +68,7 @@ def test_published_sce_of_calibrated_predictions_is_far_from_0():
     assert variants.sce_uppal(probabilities, labels) > 0.1
 
 
-def test_published_sce_drops_the_confident_and_breaks_ties_upwards():
+def test_published_sce_drops_theconfident_and_breaks_ties_upwards():
     probabilities = np.array([[0.995, 0.005], [0.3, 0.7]])
     # Rank 0 keeps both rows, 0.005 and 0.3, with hits 1 and 0; rank 1 keeps 0.7 only, whose class is the other one.
     labels = np.array([0, 0])
@@ -97,7 +85,7 @@ def test_published_sce_drops_the_confident_and_breaks_ties_upwards():
 
 def test_published_equal_mass_ece_loses_the_rows_on_its_edges():
     """Six rows, two bins: every third from the smallest, and the largest, are edges: 0.55, 0.7, 0.95 are lost."""
-    probabilities, labels = _confident([0.55, 0.6, 0.65, 0.7, 0.8, 0.95], [0, 1, 1, 0, 1, 0])
+    probabilities, labels = confident([0.55, 0.6, 0.65, 0.7, 0.8, 0.95], [0, 1, 1, 0, 1, 0])
     by_hand = (abs(2 - 1.25) + abs(1 - 0.8)) / 6
     found = variants.ece_izmailov(probabilities, labels, bins=2)
     assert found == pytest.approx(by_hand)
@@ -108,7 +96,7 @@ def test_published_equal_mass_ece_loses_the_rows_on_its_edges():
 @pytest.mark.parametrize("rows", [41, 60, 399])
 def test_published_equal_mass_ece_equals_its_definition(rows):
     """With strict comparisons, for a number of rows that leaves a rest, none, and one."""
-    probabilities, labels = _random(rows, 4)
+    probabilities, labels = random_rows(rows, 4)
     probabilities[: rows // 4] = [1.0, 0.0, 0.0, 0.0]
     confidence, hit = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
     step = -(-rows // 20)

@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,20 +12,13 @@ from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions
 from bnn_atlas.metrics.judgement.pooled import SCHEMA, GridPoint, point_text, summarise, write_summary
 from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.metrics.tables.parquet import read_table, write_table
+from tests.claims.making import row
 
 RUNS = {
     f"grid-scale{scale}-seed{seed}": GridPoint("grid", {"prior.scale": scale, "seed": seed})
     for scale in (0.1, 1.0)
     for seed in (1, 2, 3)
 } | {"single": GridPoint("single", {})}
-
-
-def row(run: str, value: float, **changes: Any) -> Row:
-    fields: dict[str, Any] = {
-        "study": "small", "run": run, "scale": "laptop", "split": 0, "dataset": "airfoil", "model": "mlp",
-        "method": "mclmc", "chains": 10, "draws": 100, "metric": "rmse", "value": value,
-    }  # fmt: skip
-    return Row(**{**fields, **changes})
 
 
 def pooled(folder: Path, rows: list[Row]) -> pd.DataFrame:
