@@ -22,7 +22,7 @@ def test_the_formula_and_its_test_run() -> None:
 
 def test_files_that_the_page_names_are_there() -> None:
     named = set(re.findall(r"`((?:src|tests|docs)/[\w/.]+)`", PAGE.read_text(encoding="utf-8")))
-    assert len(named) == 6
+    assert len(named) == 5
     assert all((PAGE.parents[1] / name).is_file() for name in named)
     rooms = re.findall(r"`((?:formulas|gathering|judgement)/\w+\.py)", PAGE.read_text(encoding="utf-8"))
     assert all((PAGE.parents[1] / "src/bnn_atlas/metrics" / name).is_file() for name in rooms)
