@@ -20,7 +20,7 @@ def main(job: dict[str, Any]) -> None:
     from bnn_atlas.pipeline.steps.predict import predict
     from bnn_atlas.pipeline.steps.sample import sample
     from bnn_atlas.pipeline.steps.score import score
-    from bnn_atlas.pipeline.steps.warmstart import warm_start
+    from bnn_atlas.pipeline.steps.starts import warm_start
     from bnn_atlas.traces.pool import pool_traces
 
     data, posterior, seed = (job["dataset"], job["split"]), job["posterior"], job["seed"]

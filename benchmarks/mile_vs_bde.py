@@ -28,9 +28,9 @@ import report
 from bnn_atlas.config.data.datasets import load_registry
 from bnn_atlas.config.runs.studies import Run
 from bnn_atlas.config.settings import load_study
+from bnn_atlas.data import DownloadError
 from bnn_atlas.data.dataset import save
 from bnn_atlas.data.download import download
-from bnn_atlas.data.errors import DownloadError
 from bnn_atlas.data.prepare import prepare
 from bnn_atlas.data.splitting import load_split, make_split, save_split
 from machine import ROOT, cores, environment, gradient_flop, matmul_gflops, processor

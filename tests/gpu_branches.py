@@ -110,7 +110,7 @@ def network_of(config: Any, of: Any, shape: tuple[int, ...]) -> Results:
 
     from bnn_atlas.config.parts.posterior import CategoricalLikelihood, CNNLSTMConfig
     from bnn_atlas.config.parts.priors import StandardNormalPrior
-    from bnn_atlas.inference.predictor import Predictor
+    from bnn_atlas.inference.problem import Predictor
     from bnn_atlas.placement import Placement
     from bnn_atlas.posterior.density import binder, build_posterior, posterior_data
 
@@ -153,7 +153,7 @@ def warm_start(folder: Path) -> Results:
 
 def plane(folder: Path) -> Results:
     """Densities on a plane through three networks."""
-    from bnn_atlas.posterior.planes import densities_on, plane_through
+    from bnn_atlas.inference.surfaces import densities_on, plane_through
 
     from .methods.problems import network
 

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from bnn_atlas.data import dataset, published_predictions, splitting
+from bnn_atlas.data import DataError, dataset, published_predictions, splitting
 from bnn_atlas.data.dataset import Dataset
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.published_predictions import Predictions
 from bnn_atlas.data.split_data import Split
 from bnn_atlas.files import load_arrays, save_arrays

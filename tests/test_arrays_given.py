@@ -19,7 +19,7 @@ from jax import numpy as jnp
 
 from bnn_atlas import NetworkPosterior, arrays, build_posterior, predict, sample, score, starting_points, to_arviz
 from bnn_atlas.config.parts.posterior import CategoricalLikelihood, GaussianLikelihood, MLPConfig
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.models.networks import build_network
 from bnn_atlas.traces.draws import ArrayDraws
 

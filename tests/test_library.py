@@ -15,7 +15,7 @@ from scipy.stats import norm
 import bnn_atlas
 from bnn_atlas import NetworkPosterior, build_posterior, open_pool, predict, sample, score, starting_points, to_arviz
 from bnn_atlas.config.language.base import ConfigError
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.compiled import kernel_name
 from bnn_atlas.traces.draws import ArrayDraws

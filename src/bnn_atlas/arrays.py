@@ -11,7 +11,7 @@ import numpy as np
 
 from bnn_atlas.config.language.base import MOST, plural
 from bnn_atlas.config.parts.posterior import CategoricalLikelihood, LikelihoodConfig
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -212,7 +212,8 @@ def _numbers(values: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(values)
     except Exception as error:  # whatever the type of `values` raises
-        raise DataError(f"{name} cannot be made an array ({_first_line(error)}): pass rows of equal length") from None
+        why = str(error).partition("\n")[0]
+        raise DataError(f"{name} cannot be made an array ({why}): pass rows of equal length") from None
     if array.dtype.kind == "O" and hasattr(values, "to_numpy"):
         array = _of_frame(values, name).reshape(array.shape)
     if array.dtype.str[1:] == "f2" or (array.dtype.kind == "V" and np.can_cast(array.dtype, np.float32)):
@@ -306,10 +307,6 @@ def _refuse(name: str, problem: str) -> NoReturn:
 
 def _first(where: np.ndarray) -> list[int]:
     return [int(place) for place in np.argwhere(where)[0]]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
 
 
 def _short(value: Any) -> str:

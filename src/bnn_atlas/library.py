@@ -89,7 +89,7 @@ def build_posterior(
     from bnn_atlas import arrays
     from bnn_atlas.config.language.base import MOST, WIDEST, validated
     from bnn_atlas.config.parts.posterior import CategoricalLikelihood, PosteriorConfig
-    from bnn_atlas.data.errors import DataError
+    from bnn_atlas.data import DataError
     from bnn_atlas.posterior import density
 
     config = validated(PosteriorConfig, _section(settings), "posterior")
@@ -175,7 +175,7 @@ def starting_points(
     from bnn_atlas import arrays
     from bnn_atlas.config.language.base import MOST_CHAINS, ConfigError, validated
     from bnn_atlas.config.parts.starts import WarmStartConfig
-    from bnn_atlas.data.errors import DataError
+    from bnn_atlas.data import DataError
     from bnn_atlas.warmstart.ensemble import Rows, initialise, train_ensemble
 
     _check_posterior(posterior)
@@ -226,7 +226,7 @@ def sample(
     from bnn_atlas.config.methods.hmc import LeapfrogSettings
     from bnn_atlas.config.methods.registry import MethodConfig
     from bnn_atlas.config.parts.priors import standard_deviation
-    from bnn_atlas.data.errors import DataError
+    from bnn_atlas.data import DataError
     from bnn_atlas.inference.fingerprint import fingerprint_of_draws
     from bnn_atlas.methods.contract import build_method
     from bnn_atlas.posterior.compiled import kernel_name
@@ -288,7 +288,7 @@ def predict(
         DataError: an array is not what it stands for, or the draws belong to another posterior; the message names it.
     """
     from bnn_atlas import arrays
-    from bnn_atlas.inference.predictor import Predictor
+    from bnn_atlas.inference.problem import Predictor
     from bnn_atlas.metrics.gathering import streaming
 
     _check_posterior(posterior)
@@ -309,7 +309,7 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "Array
     import pandas as pd
 
     from bnn_atlas import arrays
-    from bnn_atlas.data.errors import DataError
+    from bnn_atlas.data import DataError
     from bnn_atlas.metrics.judgement import evaluate
     from bnn_atlas.metrics.tables.measurement import RunIdentity
 
@@ -349,7 +349,7 @@ def to_arviz(posterior: NetworkPosterior, draws: "Draws", *, seed: int = 0) -> "
     from bnn_atlas import arrays
     from bnn_atlas.config.methods.registry import method
     from bnn_atlas.inference.pointwise import pointwise
-    from bnn_atlas.inference.predictor import Predictor
+    from bnn_atlas.inference.problem import Predictor
 
     _check_posterior(posterior)
     _check_draws(posterior, draws)
@@ -389,7 +389,7 @@ def _as_int32(seed: int) -> int:
 
 
 def _check_posterior(posterior: Any) -> None:
-    from bnn_atlas.data.errors import DataError
+    from bnn_atlas.data import DataError
 
     if not isinstance(posterior, NetworkPosterior):
         raise DataError(f"posterior is a {type(posterior).__name__}: pass what `build_posterior` returns")
@@ -421,7 +421,7 @@ def _check_draws(posterior: NetworkPosterior, draws: Any) -> None:
     """Refuse draws of another network and, where they record it, of another likelihood, prior or temperature."""
     from bnn_atlas.config.language.base import validated
     from bnn_atlas.config.parts.posterior import PosteriorConfig
-    from bnn_atlas.data.errors import DataError
+    from bnn_atlas.data import DataError
     from bnn_atlas.traces.draws import Draws
 
     if not isinstance(draws, Draws):

@@ -14,9 +14,8 @@ from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.parts.figures import FunctionsConfig
 from bnn_atlas.config.runs.shared import SharedSplit
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.data import orders
+from bnn_atlas.data import DataError, orders
 from bnn_atlas.data.dataset import Dataset, fingerprint, save
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.prepare import prepare
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.data.splitting import load_split, make_split, save_split, split_file

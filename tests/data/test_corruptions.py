@@ -25,9 +25,8 @@ from bnn_atlas.config.data.shift import (
 )
 from bnn_atlas.config.language.base import ConfigError, Model, validated
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.data import corruptions
+from bnn_atlas.data import DataError, corruptions
 from bnn_atlas.data.corruptions import CORRUPTION, FOG_STREAM, SHOT, apply_shift, plasma, zoom_factors
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.pixels import stream
 from tests.config.folders import run_edit, study_file
 from tests.data.test_published_splits import REGISTRY

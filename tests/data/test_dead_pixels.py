@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.data.shift import Shift, parse_shift
+from bnn_atlas.data import DataError
 from bnn_atlas.data.corruptions import apply_shift
 from bnn_atlas.data.dataset import Dataset
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.evaluation_sets import shifted_rows
 from bnn_atlas.data.pixels import NOISE_SD, dead_inputs, noise_in
 from bnn_atlas.data.split_data import Split, SplitData

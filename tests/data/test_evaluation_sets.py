@@ -8,9 +8,9 @@ import pytest
 
 from bnn_atlas.config.data.shift import parse_shift
 from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.data import DataError
 from bnn_atlas.data.corruptions import apply_shift
 from bnn_atlas.data.dataset import Dataset, save
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.evaluation_sets import corrupted_rows, interval_rows, outside_rows, shifted_rows
 from bnn_atlas.data.split_data import Split, SplitData
 from tests.pipeline.steps.making import SHAPE, TEST, TRAIN, cifar10c_tar, make_images

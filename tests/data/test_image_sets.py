@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
+from bnn_atlas.data import ChecksumError, DataError, DownloadError
 from bnn_atlas.data.dataset import Dataset, fingerprint, load, save
 from bnn_atlas.data.download import download
-from bnn_atlas.data.errors import ChecksumError, DataError, DownloadError
 from bnn_atlas.data.prepare import prepare, prepare_file
 from bnn_atlas.data.published_predictions import load_predictions, prepare_predictions, read_probabilities
 from bnn_atlas.data.readers.images import labels_hash

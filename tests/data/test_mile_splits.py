@@ -11,8 +11,8 @@ from sklearn.model_selection import train_test_split
 from bnn_atlas.config.data.splits import SCALED_WITH_TEST_ROWS, SplitConfig
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.settings import load_study
+from bnn_atlas.data import DataError
 from bnn_atlas.data.dataset import Dataset, save
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import mile_order
 from bnn_atlas.data.splitting import load_split, make_split, split_file
 from tests.config.folders import run_edit, study_file

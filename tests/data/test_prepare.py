@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
-from bnn_atlas.data.errors import ChecksumError, DataError
+from bnn_atlas.data import ChecksumError, DataError
 from bnn_atlas.data.prepare import prepare
 from tests.data.registered_files import CSV, file_entry, sha256
 

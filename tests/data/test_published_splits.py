@@ -11,8 +11,8 @@ from bnn_atlas.config.data.datasets import load_registry
 from bnn_atlas.config.data.splits import SplitConfig
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.settings import load_study
+from bnn_atlas.data import DataError
 from bnn_atlas.data.dataset import Dataset, save
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import tfds_order
 from bnn_atlas.data.splitting import SplitData, load_split, make_split, split_file
 from tests.config.folders import Edit, run_edit, study_file

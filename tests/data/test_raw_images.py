@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.data.datasets import CifarReader
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.data.readers import images as module
 from bnn_atlas.data.readers.images import (
     images_hash,

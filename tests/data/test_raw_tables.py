@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from bnn_atlas.config.data.datasets import Reader
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.data.readers.tabular import Table, read_table, table_hash
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.data.datasets import KerasReader
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.data.readers import keras_imdb
 from bnn_atlas.data.readers.keras_imdb import read_lists
 from tests.data import raw_files

@@ -12,8 +12,8 @@ from sklearn.model_selection import train_test_split
 
 from bnn_atlas.config.data.splits import SplitConfig, check_parts, standard_split_count
 from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.data import DataError
 from bnn_atlas.data.dataset import Dataset, save
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.splitting import Split, SplitData, load_split, make_split, save_split
 
 KINDS = ("random", "standard", "train_test_split")

@@ -8,8 +8,8 @@ import pytest
 
 from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.data.synthetic import ClustersGenerator, LineGenerator, SinusoidsGenerator, WaveGenerator
+from bnn_atlas.data import DataError
 from bnn_atlas.data.dataset import Dataset, fingerprint
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.prepare import prepare, prepare_file
 from bnn_atlas.data.synthetic_rows import DECIMALS, generate
 

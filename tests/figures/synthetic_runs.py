@@ -12,7 +12,7 @@ from bnn_atlas.metrics.gathering.streaming import Limits, summarise
 from bnn_atlas.metrics.judgement.evaluate import RunFacts, score, write_scored
 from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.models.layout import Layout, Parameter
-from bnn_atlas.posterior.predictive import Predictive
+from bnn_atlas.posterior import Predictive
 from tests.metrics.conftest import MemoryPool, linear
 
 LAYOUT = Layout(

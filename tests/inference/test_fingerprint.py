@@ -95,7 +95,7 @@ def test_words_do_not_count(package):
         ("posterior/prior_densities.py", r"return -jnp\.abs\(z\)", "return -2 * jnp.abs(z)"),
         ("metrics/formulas/averages.py", r"return ", "return 2 * "),
         ("runner/stopping.py", r"return ", "return 2 * "),
-        ("inference/validation.py", r"return ", "return 2 * "),
+        ("inference/pointwise.py", r"return ", "return 2 * "),
     ],
 )
 def test_code_of_other_runs_does_not(package, name, pattern, new):
@@ -155,7 +155,7 @@ def test_a_method_depends_on_what_it_uses(package):
     assert draws(mile) != before[1]
 
 
-@pytest.mark.parametrize("name", ["runner/stopping.py", "inference/validation.py", "metrics/formulas/e_values.py"])
+@pytest.mark.parametrize("name", ["runner/stopping.py", "inference/pointwise.py"])
 def test_where_a_rule_ends_the_chains_its_code_counts(package, name):
     before = draws(stopped=True)
     edit(package, name, r"return ", "return 2 * ")
@@ -167,5 +167,5 @@ def test_predictions_depend_on_no_formula_of_a_metric(package):
     for name in ("metrics/formulas/averages.py", "metrics/gathering/curves.py", "metrics/judgement/measure.py"):
         edit(package, name, r"return ", "return 2 * ")
         assert code_of_predictions(POSTERIOR) == before
-    edit(package, "metrics/gathering/terms.py", r"return ", "return 2 * ")
+    edit(package, "metrics/gathering/summary.py", r"return ", "return 2 * ")
     assert code_of_predictions(POSTERIOR) != before

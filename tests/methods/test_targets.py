@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from bnn_atlas.inference.predictor import Predictor
+from bnn_atlas.inference.problem import Predictor
 from bnn_atlas.metrics.formulas.averages import mixture_log_density
 from bnn_atlas.metrics.gathering.streaming import Limits, summarise
 from bnn_atlas.native.call import Kernel

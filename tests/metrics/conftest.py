@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bnn_atlas.models.layout import Layout, Parameter
-from bnn_atlas.posterior.predictive import Predictive
+from bnn_atlas.posterior import Predictive
 
 
 class MemoryPool:

@@ -46,7 +46,7 @@ def test_copied_results_count_in_a_fresh_clone(copied):
     [
         ("methods/hmc.py", {"sample": 2}),
         ("warmstart/ensemble.py", {"warmstart": 7}),
-        ("inference/predictor.py", {"predict": 6}),
+        ("inference/problem.py", {"predict": 6}),
         ("figures/style.py", {}),
     ],
 )

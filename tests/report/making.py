@@ -9,7 +9,7 @@ import pandas as pd
 from PIL import Image
 
 from bnn_atlas.config.data.splits import SCALED_WITH_TEST_ROWS
-from bnn_atlas.kept.jobs import StudyJobs, jobs
+from bnn_atlas.kept import StudyJobs, read_jobs
 from bnn_atlas.report.pictures import LARGEST, WIDTH
 from bnn_atlas.report.view import StudyView, study_view
 from tests.claims.making import row, table
@@ -86,7 +86,7 @@ def timing(file: Path, **machine: Any) -> None:
 def study_jobs(folder: Path, sizes: dict[str, list[int]], **names: list[str]) -> pd.DataFrame:
     """The jobs of the study `small`, whose figure is `few`, by the benchmark and timing files in a folder."""
     of = {"figures": ["few"], "sections": [], "shared": []} | names
-    return jobs(folder / "benchmarks", StudyJobs("small", sizes, **of))
+    return read_jobs(folder / "benchmarks", StudyJobs("small", sizes, **of))
 
 
 def study_inputs(folder: Path) -> dict[str, Any]:

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from bnn_atlas.methods.hmc import build_hmc
-from bnn_atlas.metrics.formulas.e_values import crossings, log_e_values
 from bnn_atlas.runner import segments as runner
 from bnn_atlas.runner.checkpoint import CheckpointStore
-from bnn_atlas.runner.stopping import StoppingRule
+from bnn_atlas.runner.stopping import StoppingRule, crossings, log_e_values
 from bnn_atlas.traces.store import open_trace
 
 from ..methods.problems import linear

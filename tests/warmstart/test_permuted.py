@@ -14,7 +14,7 @@ from bnn_atlas.config.parts.priors import EpsStandardNormalPrior, GlorotPrior, P
 from bnn_atlas.models.networks import build_network
 from bnn_atlas.posterior.density import Posterior, build_posterior, posterior_data
 from bnn_atlas.symmetry.groups import SymmetryError
-from bnn_atlas.warmstart.permuted import hidden_units, permuted_copies
+from bnn_atlas.warmstart.initial import hidden_units, permuted_copies
 
 pytestmark = pytest.mark.bits
 

@@ -31,7 +31,7 @@ rule site:
             for name, study in ATLAS.studies.items()
         ],
         *[{f"{study}: findings": findings_of(ATLAS, study)} for study in ATLAS.studies],
-        *code("bnn_atlas.report.page", "bnn_atlas.report.site", "bnn_atlas.kept.pieces", without=JUDGING),
+        *code("bnn_atlas.report.page", "bnn_atlas.report.site", "bnn_atlas.kept", without=JUDGING),
         **told(pages=lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, f"{RESULTS}/site", ATLAS.studies, kept=False)),
     message:
         "Making the site"

@@ -15,7 +15,7 @@ from bnn_atlas.config.claims.load import ClaimsConfig, load_claims
 from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.language.base import MOST_JOBS, ConfigError, Model, near_or_all, refuse, validated
 from bnn_atlas.config.language.reading import Lines, read_yaml, with_lines
-from bnn_atlas.config.parts.alignments import AlignmentConfig
+from bnn_atlas.config.parts.evaluation import AlignmentConfig
 from bnn_atlas.config.parts.figures import FigureConfig
 from bnn_atlas.config.runs.expansion import entry_at, expand
 from bnn_atlas.config.runs.studies import SCALES, Run, Scale, Study, StudyConfig, by_name

@@ -5,7 +5,7 @@ from pathlib import Path
 import pooch
 
 from bnn_atlas.config.data.datasets import Copy, FileEntry, ImageTarReader, KerasReader, LabelsReader, TableReader
-from bnn_atlas.data.errors import ChecksumError, DataError
+from bnn_atlas.data import ChecksumError, DataError
 from bnn_atlas.data.readers import images, keras_imdb
 from bnn_atlas.data.readers.tabular import read_table, table_hash
 

@@ -47,7 +47,7 @@ from scipy.ndimage import correlate, correlate1d
 from scipy.special import cosdg, pdtr, sindg
 
 from bnn_atlas.config.data.shift import OF_COLOURS, OF_SPLIT, ROTATION, Shift, parse_shift
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.data.pixels import KERNEL, SIDE, divided, stream, whole_weights
 
 NOISE_SD = (0.04, 0.06, 0.08, 0.09, 0.10)

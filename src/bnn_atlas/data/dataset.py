@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.files import load_arrays, save_arrays
 
 ROWS = {"table": ("<f8", 1), "image": ("|u1", 3), "tokens": ("<i4", 1)}

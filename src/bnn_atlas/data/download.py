@@ -18,8 +18,8 @@ import requests
 from tqdm import tqdm
 
 from bnn_atlas.config.data.datasets import FileEntry
+from bnn_atlas.data import ChecksumError, DownloadError
 from bnn_atlas.data.checksum import verify
-from bnn_atlas.data.errors import ChecksumError, DownloadError
 from bnn_atlas.files import atomic
 from bnn_atlas.runtime import cache_folder
 

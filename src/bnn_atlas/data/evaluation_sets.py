@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bnn_atlas.config.data.shift import OF_SPLIT, SEVERITIES, parse_shift
+from bnn_atlas.data import DataError
 from bnn_atlas.data.dataset import load
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.pixels import dead_inputs, noise_in
 from bnn_atlas.data.split_data import SplitData
 

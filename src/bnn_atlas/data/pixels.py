@@ -7,7 +7,7 @@ that lights them up goes through random weights. A maximum of the posterior has 
 
 import numpy as np
 
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.data.split_data import SplitData, as_features
 
 KERNEL = 1 << 16

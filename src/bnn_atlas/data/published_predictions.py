@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bnn_atlas.config.data.datasets import DatasetEntry
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.data.orders import tfds_order
 from bnn_atlas.files import load_arrays, save_arrays
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bnn_atlas.config.data.splits import SCALINGS, Features, Scaling
+from bnn_atlas.data import DataError
 from bnn_atlas.data.dataset import Dataset
-from bnn_atlas.data.errors import DataError
 
 
 class Split(NamedTuple):

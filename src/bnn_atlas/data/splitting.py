@@ -6,8 +6,8 @@ import numpy as np
 
 from bnn_atlas.config.data.splits import MILE_SHARE, Features, Scaling, SplitConfig, Targets, published_rows
 from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.data import DataError
 from bnn_atlas.data.dataset import Dataset, fingerprint, load
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import bnn_hmc_order, mile_order, tfds_order
 from bnn_atlas.data.split_data import Split, SplitData, as_features, input_statistics, target_statistics
 from bnn_atlas.files import load_arrays, save_arrays

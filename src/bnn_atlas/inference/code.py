@@ -13,14 +13,18 @@ from bnn_atlas.sources import PLUMBING, code_digest
 NOT_IN_DRAWS = (*PLUMBING, "bnn_atlas.data", "bnn_atlas.traces")
 """Modules that only read and write: a draw depends on them only through their arrays, which are in the fingerprint
 themselves. In the runner, only `runner.program` computes; phases, checkpoints and messages do not count."""
-PROBLEM = ("bnn_atlas.runtime", "bnn_atlas.inference.problem")
+PROBLEM = (
+    "bnn_atlas.runtime",
+    "bnn_atlas.inference.problem:load_problem",
+    "bnn_atlas.inference.problem:load_without_rows",
+)
 
 
 def code_of_draws(method: MethodSettings, posterior: PosteriorConfig, *, stopped: bool) -> str:
     """SHA-256 of the code that draws of a method depend on; with `stopped`, also what their number depends on."""
     roots = [method.builder, "bnn_atlas.runner.program"]
     if stopped:
-        roots += ["bnn_atlas.runner.stopping", "bnn_atlas.inference.validation"]
+        roots += ["bnn_atlas.runner.stopping", "bnn_atlas.inference.pointwise:ValidationDensity"]
     return _digest(*roots, settings=(method, posterior))
 
 
@@ -29,14 +33,16 @@ def code_of_starts(
 ) -> str:
     """SHA-256 of the code that trains the networks from which chains start or, without `training`, draws them."""
     if training is None:
-        roots = ("bnn_atlas.warmstart.ensemble:initialise", "bnn_atlas.warmstart.initial")
+        roots = ("bnn_atlas.warmstart.ensemble:initialise", "bnn_atlas.warmstart.initial:initial_networks")
         return _digest(*roots, settings=(posterior, initial))
-    return _digest("bnn_atlas.warmstart.ensemble", "bnn_atlas.warmstart.permuted", settings=(posterior, training))
+    return _digest(
+        "bnn_atlas.warmstart.ensemble", "bnn_atlas.warmstart.initial:permuted_copies", settings=(posterior, training)
+    )
 
 
 def code_of_predictions(posterior: PosteriorConfig) -> str:
     """SHA-256 of the code that predicts rows with draws."""
-    roots = ("bnn_atlas.inference.predictor", "bnn_atlas.metrics.gathering.streaming")
+    roots = ("bnn_atlas.inference.problem:Predictor", "bnn_atlas.metrics.gathering.streaming")
     return _digest(*roots, settings=(posterior,))
 
 

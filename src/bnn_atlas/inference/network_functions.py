@@ -7,11 +7,10 @@ import numpy as np
 
 from bnn_atlas.config.parts.figures import FunctionsConfig
 from bnn_atlas.data.split_data import SplitData
-from bnn_atlas.inference.predictor import Predictor
-from bnn_atlas.inference.problem import Problem
-from bnn_atlas.metrics.gathering.terms import CLASS_BYTES, REGRESSION_BYTES, classification_terms
+from bnn_atlas.inference.problem import Predictor, Problem
+from bnn_atlas.metrics.gathering.summary import CLASS_BYTES, REGRESSION_BYTES, classification_terms
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, FunctionsError
-from bnn_atlas.posterior.predictive import Predictive
+from bnn_atlas.posterior import Predictive
 from bnn_atlas.traces.draws import Draws, evenly
 from bnn_atlas.traces.subset import Selection
 
@@ -38,7 +37,8 @@ def functions_of(problem: Problem, pool: Draws, config: FunctionsConfig) -> Func
     shape = (chosen.chains, chosen.draws, len(x))
     _check_size(shape, classes)
     divergent = np.zeros(shape[:2], dtype=bool)
-    arrays = {name: np.empty((*shape, *(classes,) * (classes > 0)), np.float32) for name in _names(classes)}
+    names = ("probabilities",) if classes else ("mean", "scale")
+    arrays = {name: np.empty((*shape, *(classes,) * (classes > 0)), np.float32) for name in names}
     for chains, draws, valid, values in _values(problem, chosen, taken, classes):
         divergent[chains, draws] = ~valid
         for name, array in arrays.items():
@@ -87,10 +87,6 @@ def _check_size(shape: tuple[int, int, int], classes: int) -> None:
             f"functions of {shape[0]} chains x {shape[1]} draws at {shape[2]} inputs take {size / 2**30:.3g} GiB, more "
             f"than {LARGEST_BYTES / 2**30:.3g}: lower chains, draws, rows or points in the figure's `functions`"
         )
-
-
-def _names(classes: int) -> tuple[str, ...]:
-    return ("probabilities",) if classes else ("mean", "scale")
 
 
 def _values(

@@ -1,18 +1,23 @@
-"""A run's posterior with its data, from files and settings."""
+"""A run's posterior with its data, from files and settings, and the predictive distributions of draws at rows."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jax import numpy as jnp
 
 from bnn_atlas import runtime
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.config.parts.priors import EmpiricalCovariancePrior
+from bnn_atlas.data import DataError
 from bnn_atlas.data.splitting import SplitData, load_split
+from bnn_atlas.placement import Placement
+from bnn_atlas.posterior import Predictive
 from bnn_atlas.posterior.density import Posterior, PosteriorData, build_posterior, posterior_data
-from bnn_atlas.posterior.micro_batches import within_budget
+from bnn_atlas.posterior.micro_batches import residual_bytes, within_budget
 from bnn_atlas.posterior.prior_densities import Prior
 
 
@@ -67,3 +72,64 @@ def _built(config: PosteriorConfig, rows: SplitData) -> tuple[Posterior, Prior]:
 
 def _data(config: PosteriorConfig, rows: SplitData, x: np.ndarray, y: np.ndarray, prior: Prior) -> PosteriorData:
     return posterior_data(x, y, prior, config.data_shards, rows.vocabulary, shape=rows.shape, classes=len(rows.classes))
+
+
+PIECE_BYTES = 64e6
+"""Bytes of activations per core, so that many cores need little memory; not a setting, since rounding depends on it."""
+
+
+class Predictor:
+    """Predictive distributions of many draws at many rows, computed on all devices of the job.
+
+    Rows are taken in pieces, so that the networks' activations need at most `budget` bytes on each device, and at most
+    `PIECE_BYTES` on a core. On a CPU the pieces, and so the bits, depend neither on the devices nor on the other draws.
+    """
+
+    def __init__(self, posterior: Posterior, data: PosteriorData, budget: float) -> None:
+        """Take a posterior and data with the shape and type of its rows; the rows themselves are not needed."""
+        self._posterior, self._dtype = posterior, data.prior.loc.dtype
+        self._shape, self._whole = data.x.shape[1:], np.issubdtype(data.x.dtype, np.integer)
+        self._budget, self._row_bytes = budget, residual_bytes(posterior, data)
+        self._compiled: dict[int, tuple[Placement, Callable[[Any, Any], Any]]] = {}
+
+    def __call__(self, theta: np.ndarray, x: np.ndarray) -> Predictive:
+        """Predictive distribution of draws theta [b, P] at rows x [n, ...], as host arrays.
+
+        Raises:
+            DataError: the rows differ in shape from the rows that the posterior is conditioned on, or only one of the
+                two has whole numbers (such as tokens or raw pixels).
+        """
+        self._check(x)
+        if len(theta) not in self._compiled:
+            place = Placement(len(theta))
+            self._compiled[len(theta)] = (place, place.map(self._one))
+        place, mapped = self._compiled[len(theta)]
+        draws = place.put(np.asarray(theta, self._dtype))
+        room = self._budget / len(theta) if place.batched else min(self._budget, PIECE_BYTES)
+        pieces = -(-len(x) // int(max(1, room // self._row_bytes)))
+        piece = -(-len(x) // pieces)
+        kind = x.dtype if self._whole else self._dtype
+        parts = []
+        for start in range(0, len(x), piece):
+            rows = np.asarray(x[start : start + piece], kind)
+            filled = np.concatenate([rows, np.repeat(rows[:1], piece - len(rows), axis=0)])
+            predicted = place.get(mapped(place.share(filled), draws))
+            parts.append(jax.tree.map(partial(_first, len(rows)), predicted))
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
+
+    def _check(self, x: np.ndarray) -> None:
+        if x.shape[1:] != self._shape or not len(x):
+            raise DataError(
+                f"cannot predict an array of shape {list(x.shape)}: this posterior needs at least one row, of shape "
+                f"{list(self._shape)}"
+            )
+        if np.issubdtype(x.dtype, np.integer) != self._whole:
+            expected = "token ids (integers)" if self._whole else "floating-point numbers, scaled as the split's rows"
+            raise DataError(f"cannot predict rows of {x.dtype}: this posterior needs {expected}")
+
+    def _one(self, x: jax.Array, theta: jax.Array) -> Predictive:
+        return jax.tree.map(lambda leaf: leaf[0], self._posterior.predict(theta[None], x))
+
+
+def _first(count: int, leaf: np.ndarray) -> np.ndarray:
+    return leaf[:, :count]

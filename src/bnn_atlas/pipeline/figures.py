@@ -36,7 +36,7 @@ COMPUTING = (
     "bnn_atlas.posterior",
     "bnn_atlas.metrics.gathering.streaming",
     "bnn_atlas.metrics.gathering.summary",
-    "bnn_atlas.metrics.gathering.terms",
+    "bnn_atlas.metrics.gathering.summary",
     "bnn_atlas.traces.convert",
     "bnn_atlas.traces.draws",
     "bnn_atlas.traces.pool",

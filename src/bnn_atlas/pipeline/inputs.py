@@ -10,8 +10,7 @@ from bnn_atlas.config.data.shift import PUBLISHED_SHIFTS
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.methods.gaussian import CompactConfig
 from bnn_atlas.config.methods.optimisation import PathConfig
-from bnn_atlas.config.parts.alignments import AlignmentConfig
-from bnn_atlas.config.parts.evaluation import OUTSIDE
+from bnn_atlas.config.parts.evaluation import OUTSIDE, AlignmentConfig
 from bnn_atlas.config.parts.figures import SurfaceConfig
 from bnn_atlas.config.parts.starts import StartConfig
 from bnn_atlas.config.runs.shared import SharedSplit, SharedStart, shared_split, shared_start

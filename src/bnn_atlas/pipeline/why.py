@@ -20,7 +20,7 @@ from bnn_atlas.config.runs.studies import Run, Scale
 from bnn_atlas.config.settings import read_settings
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.r_setup import available
-from bnn_atlas.kept.jobs import machine_of
+from bnn_atlas.kept import machine_of
 from bnn_atlas.pipeline.atlas import checked_atlas
 from bnn_atlas.pipeline.changes import in_file, planned
 from bnn_atlas.pipeline.estimate import duration, seconds_in

@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image
 
 from bnn_atlas.config.data.datasets import load_registry
-from bnn_atlas.config.pages.figures import PICTURES
+from bnn_atlas.config.pages.schema import PICTURES
 from bnn_atlas.config.runs.studies import Scale, shown_runs
 from bnn_atlas.config.settings import load_studies, load_study
 from bnn_atlas.figures.metadata import stamp_png

@@ -12,7 +12,7 @@ from bnn_atlas.claims.rules import Verdict
 from bnn_atlas.claims.texts import Numbers as Measured
 from bnn_atlas.claims.verdict import leading
 from bnn_atlas.files import read_parquet
-from bnn_atlas.kept.jobs import Made, RuleTime, made_on, rule_times
+from bnn_atlas.kept import Made, RuleTime, made_on, rule_times
 from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import BY_WEIGHT, NO_CHAIN, trusts
 from bnn_atlas.report.pictures import Figure, Numbers, Panel, figures, numbers
@@ -253,7 +253,7 @@ def study_view(
         runs: the table of its runs (.csv).
         rows: the settings of its runs, which are the rows of `runs`.
         claims: the table of claims of all studies (.parquet); None for a study without claims.
-        jobs: time and machine of each job (`kept.jobs.jobs`).
+        jobs: time and machine of each job (`kept.read_jobs`).
         entries: run -> its entry in the study's file.
         datasets: data set -> its title.
         steps: the steps of its claims, each with its name, what it takes, its number of claims, and its runs.

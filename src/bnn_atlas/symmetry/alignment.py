@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.parts.alignments import AlignmentConfig
+from bnn_atlas.config.parts.evaluation import AlignmentConfig
 from bnn_atlas.files import load_arrays, load_chosen, save_arrays
 from bnn_atlas.symmetry.aligned_draws import AlignedDraws
 from bnn_atlas.symmetry.features import Features

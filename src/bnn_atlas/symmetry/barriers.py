@@ -14,7 +14,7 @@ from scipy import stats
 from bnn_atlas.config.parts.evaluation import BarrierConfig
 from bnn_atlas.metrics.tables.measurement import Measurement
 from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA
-from bnn_atlas.posterior.predictive import Predictive
+from bnn_atlas.posterior import Predictive
 from bnn_atlas.symmetry.features import Features
 from bnn_atlas.symmetry.groups import Symmetry
 from bnn_atlas.symmetry.matching import match

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from bnn_atlas.config.parts.posterior import ModelConfig
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.symmetry.frame import Frame, load_frame
 from bnn_atlas.symmetry.groups import symmetry_of
 from bnn_atlas.symmetry.moments import Factor, Moments

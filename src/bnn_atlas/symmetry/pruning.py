@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.config.parts.evaluation import PruningConfig
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.metrics.tables.measurement import Measurement
 from bnn_atlas.metrics.tables.parquet import PRUNING_SCHEMA
 from bnn_atlas.symmetry.frame import Frame, load_frame

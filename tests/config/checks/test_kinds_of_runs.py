@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bnn_atlas.config.checks.figures import _wrong_kinds_of_runs, _wrong_sets, conditions
-from bnn_atlas.config.pages import figures as pages
+from bnn_atlas.config.pages.schema import figures_page
 from bnn_atlas.config.parts.figures import FigureConfig, kinds
 from bnn_atlas.config.runs.studies import Run, RunConfig, Study
 from tests.config.folders import HMC, REPOSITORY, RUN, refused, studies
@@ -192,7 +192,7 @@ def test_functions_are_at_the_inputs_that_a_kind_draws(tmp_path: Path) -> None:
 
 def test_the_page_has_every_kind_and_its_conditions() -> None:
     text = (REPOSITORY / "docs" / "figures.md").read_text(encoding="utf-8")
-    assert text == pages.page(REPOSITORY), "run make schema"
+    assert text == figures_page(REPOSITORY), "run make schema"
     for kind in kinds().values():
         part = text.partition(f"## {kind.name}\n")[2].partition("\n## ")[0]
         assert all(condition in part for condition in conditions(kind)), kind.name

@@ -14,8 +14,8 @@ import yaml
 from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.data.own_table import remarks
 from bnn_atlas.config.settings import load_study
+from bnn_atlas.data import ChecksumError, DownloadError
 from bnn_atlas.data.download import download
-from bnn_atlas.data.errors import ChecksumError, DownloadError
 from bnn_atlas.data.prepare import prepare
 from tests.config.folders import refused, run_edit, study_file
 from tests.copies import copy_config

@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss, root_mean_squared_error
 from bnn_atlas.metrics.formulas import averages
 from bnn_atlas.metrics.formulas.averages import TOLERANCE, cross_fitted, stacking_weights
 from bnn_atlas.metrics.gathering.streaming import Limits, summarise
-from bnn_atlas.posterior.predictive import Predictive
+from bnn_atlas.posterior import Predictive
 
 
 def lppd(log_density_by_chain):

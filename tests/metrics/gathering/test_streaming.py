@@ -8,7 +8,7 @@ from scipy.stats import norm
 from bnn_atlas.metrics.gathering.streaming import Limits, summarise
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, running_counts
 from bnn_atlas.metrics.tables.measurement import PredictionError
-from bnn_atlas.posterior.predictive import Predictive
+from bnn_atlas.posterior import Predictive
 
 LOTS = 2**24
 

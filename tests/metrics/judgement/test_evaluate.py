@@ -13,7 +13,7 @@ from bnn_atlas.metrics.judgement.evaluate import write_scored
 from bnn_atlas.metrics.judgement.rows import as_rows
 from bnn_atlas.metrics.tables.measurement import Measurement, RunIdentity
 from bnn_atlas.metrics.tables.parquet import CURVE_SCHEMA, SAMPLER_SCHEMA, RunFiles, read_table
-from bnn_atlas.posterior.predictive import Predictive
+from bnn_atlas.posterior import Predictive
 
 RUN = RunIdentity("sampling_perspective", "airfoil", "demo", 1, "airfoil", "mlp-16", "mclmc")
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnn_atlas.config.parts.alignments import AlignmentConfig
+from bnn_atlas.config.parts.evaluation import AlignmentConfig
 from bnn_atlas.config.parts.posterior import MLPConfig, PosteriorConfig
 from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.models.networks import build_network

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.pipeline.steps.starts import compact_starts
 from bnn_atlas.symmetry.compact import moments
 from bnn_atlas.symmetry.frame import MOMENTS, VARIANTS, Frame, save_frame

@@ -13,17 +13,17 @@ from scipy.stats import norm
 
 from bnn_atlas.config.methods.hmc import HMCConfig
 from bnn_atlas.config.parts.posterior import PosteriorConfig
+from bnn_atlas.data import DataError
 from bnn_atlas.data.dataset import Dataset, save
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.splitting import Split, load_split, save_split
-from bnn_atlas.inference import fingerprint, predictor, validation
+from bnn_atlas.inference import fingerprint, pointwise, problem
+from bnn_atlas.inference.pointwise import ValidationDensity
 from bnn_atlas.inference.problem import load_problem
-from bnn_atlas.inference.validation import ValidationDensity
-from bnn_atlas.metrics.formulas.e_values import crossings
 from bnn_atlas.metrics.tables.parquet import read_e_values
 from bnn_atlas.pipeline.steps.comparisons import e_values
 from bnn_atlas.pipeline.steps.sample import sample
 from bnn_atlas.placement import Placement
+from bnn_atlas.runner.stopping import crossings
 from bnn_atlas.traces.store import open_trace
 from tests.traces.making import make_statistics, write_trace
 
@@ -119,17 +119,17 @@ def test_a_class_without_probability_is_minus_infinity(tmp_path):
 def use_devices(monkeypatch, count):
     """Give this process the number of devices that the test asks for."""
     devices = jax.local_devices()[:count]
-    monkeypatch.setattr(predictor, "Placement", partial(Placement, devices=devices))
+    monkeypatch.setattr(problem, "Placement", partial(Placement, devices=devices))
 
 
 @pytest.mark.parametrize("case", ["one by one", "in lots", "one device", "rows in pieces"])
 def test_the_value_of_a_draw_depends_on_nothing_else(files, theta, values, monkeypatch, case):
     if case == "in lots":
-        monkeypatch.setattr(validation, "LOT_BYTES", 4 * 9 * validation.REGRESSION_BYTES)
+        monkeypatch.setattr(pointwise, "LOT_BYTES", 4 * 9 * pointwise.REGRESSION_BYTES)
     if case == "one device":
         use_devices(monkeypatch, 1)
     if case == "rows in pieces":
-        monkeypatch.setattr(predictor, "PIECE_BYTES", 1.0)
+        monkeypatch.setattr(problem, "PIECE_BYTES", 1.0)
     again = ValidationDensity(load_problem(*files, POSTERIOR))
     if case == "one by one":
         found = np.array([[again(theta[chain, draw]) for draw in range(3)] for chain in range(3)])
@@ -144,7 +144,7 @@ def test_the_value_of_a_draw_depends_on_nothing_else(files, theta, values, monke
 def test_rows_are_cut_alike_on_any_machine(files, density, theta, monkeypatch, devices):
     seen, share = [], Placement.share
     use_devices(monkeypatch, devices)
-    monkeypatch.setattr(predictor, "PIECE_BYTES", 3 * density._predictor._row_bytes)
+    monkeypatch.setattr(problem, "PIECE_BYTES", 3 * density._predictor._row_bytes)
     monkeypatch.setattr(Placement, "share", lambda self, tree: seen.append(len(tree)) or share(self, tree))
     ValidationDensity(load_problem(*files, POSTERIOR))(theta[0, :2])
     assert seen == [3, 3, 3]

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-STEPS = ("predict", "evaluations", "sample", "warmstart")
+STEPS = ("predict", "evaluations", "sample", "starts")
 HEAVY = ("pandas", "pyarrow", "sklearn", "scipy.stats", "scipy.optimize", "scipy.ndimage", "xarray", "arviz")
 
 

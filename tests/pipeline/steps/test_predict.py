@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.data.shift import parse_shift
-from bnn_atlas.data import evaluation_sets
+from bnn_atlas.data import DataError, evaluation_sets
 from bnn_atlas.data.corruptions import apply_shift
 from bnn_atlas.data.dataset import Dataset, load, save
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.data.splitting import save_split
-from bnn_atlas.inference import predictor as module
-from bnn_atlas.inference.predictor import Predictor
-from bnn_atlas.inference.problem import Problem, load_problem
+from bnn_atlas.inference import problem as module
+from bnn_atlas.inference.problem import Predictor, Problem, load_problem
 from bnn_atlas.metrics.gathering import summary as summaries
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement.sets import reference_rows, shift_rows

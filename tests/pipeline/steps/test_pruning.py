@@ -9,8 +9,8 @@ import pytest
 
 from bnn_atlas.config.parts.evaluation import PruningConfig
 from bnn_atlas.config.parts.posterior import PosteriorConfig
+from bnn_atlas.data import DataError
 from bnn_atlas.data.dataset import save
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.splitting import Split, save_split
 from bnn_atlas.inference.problem import load_without_rows
 from bnn_atlas.metrics.tables.parquet import PRUNING_SCHEMA, read_frame, read_table

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.data import DataError
 from bnn_atlas.data.dataset import save
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import tfds_order
 from bnn_atlas.data.published_predictions import Predictions, save_predictions
 from bnn_atlas.data.splitting import Split, save_split

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.pipeline.steps.starts import take_starts
 from bnn_atlas.traces.pool import pool_traces
 from tests.traces.making import make_draws, write_trace

@@ -8,7 +8,7 @@ import pytest
 
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.inference.problem import load_problem
-from bnn_atlas.pipeline.steps.warmstart import warm_start
+from bnn_atlas.pipeline.steps.starts import warm_start
 
 from .making import POSTERIOR, Run, make_run
 

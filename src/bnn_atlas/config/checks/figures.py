@@ -10,7 +10,7 @@ from bnn_atlas.config.data.datasets import DatasetEntry
 from bnn_atlas.config.data.shift import CORRUPTIONS, ROTATION, Shift
 from bnn_atlas.config.language.base import ConfigError, near_or_all, refuse
 from bnn_atlas.config.methods.gaussian import CompactConfig
-from bnn_atlas.config.parts.alignments import OWN_REFERENCES, AlignmentConfig, unsuited
+from bnn_atlas.config.parts.evaluation import OWN_REFERENCES, AlignmentConfig, unsuited
 from bnn_atlas.config.parts.figures import (
     FILES,
     OF_SETS,

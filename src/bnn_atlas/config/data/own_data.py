@@ -45,6 +45,7 @@ def _entry(name: str, own: OwnTable, where: str, root: Path) -> dict[str, Any]:
         keys = [f".{problem.key}" if problem.key else "" for problem in problems]
         lines = [f"{key}: {own.path}: {sentence(problem)}" for key, problem in zip(keys, problems, strict=True)]
         raise ConfigError("\n".join(where + line for line in lines))
+    raw = f"{name}.{own.workbook or 'csv'}"
     return {
         "title": own.title,
         "task": own.task,
@@ -54,12 +55,8 @@ def _entry(name: str, own: OwnTable, where: str, root: Path) -> dict[str, Any]:
         "inputs": sum(len(set(seen.parsed.words.get(column, "1"))) for column in seen.used if column != own.target),
         "licence": own.licence,
         "note": own.note,
-        "files": [{"name": _raw(name, own), "path": own.path, "sha256": _sha256(path), "read": _reader(own, seen)}],
+        "files": [{"name": raw, "path": own.path, "sha256": _sha256(path), "read": _reader(own, seen)}],
     }
-
-
-def _raw(name: str, own: OwnTable) -> str:
-    return f"{name}.{own.workbook or 'csv'}"
 
 
 def _reader(own: OwnTable, seen: Seen) -> dict[str, Any]:

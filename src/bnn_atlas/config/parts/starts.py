@@ -23,7 +23,7 @@ class WarmStartConfig(Model):
     member keeps the parameters of its best epoch, if there are validation rows."""
     permuted: CountOrNone | None = None
     """Only the member with this number is trained, and all chains start from copies of it with randomly permuted hidden
-    units (`bnn_atlas.warmstart.permuted`; fully connected networks only); null gives every chain a member of its
+    units (`bnn_atlas.warmstart.initial`; fully connected networks only); null gives every chain a member of its
     own."""
 
 
@@ -92,7 +92,7 @@ class StoppingConfig(Model):
     """A block of chains ends with the first draw by which every chain's E-value has reached 1 / alpha.
 
     The E-value says how much better a chain's draws so far have predicted the validation rows than its own warm start
-    (`bnn_atlas.metrics.formulas.e_values`). A block with a chain that never gets there takes all draws.
+    (`bnn_atlas.runner.stopping`). A block with a chain that never gets there takes all draws.
     """
 
     alpha: Fraction = 0.01

@@ -11,8 +11,7 @@ from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.gaussian import CompactConfig
 from bnn_atlas.config.methods.hmc import LeapfrogSettings
 from bnn_atlas.config.methods.registry import MethodConfig, RefereeMethod
-from bnn_atlas.config.parts.alignments import AlignmentConfig, AlignmentEntry
-from bnn_atlas.config.parts.evaluation import EvaluationConfig, PublishedBy
+from bnn_atlas.config.parts.evaluation import AlignmentConfig, AlignmentEntry, EvaluationConfig, PublishedBy
 from bnn_atlas.config.parts.figures import FigureConfig, FigureEntry
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.config.parts.priors import NORMAL, NormalPrior, StandardNormalPrior, standard_deviation

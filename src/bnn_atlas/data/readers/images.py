@@ -25,7 +25,7 @@ from bnn_atlas.config.data.datasets import (
     Reader,
     SvhnReader,
 )
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 
 
 class Rows(NamedTuple):

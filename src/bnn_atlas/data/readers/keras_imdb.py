@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from bnn_atlas.config.data.datasets import KerasReader
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.data.readers.images import Rows
 from bnn_atlas.files import ZIP_DAMAGE
 

@@ -23,7 +23,7 @@ from bnn_atlas.config.data.cells import (
     workbook_rows,
 )
 from bnn_atlas.config.data.datasets import CsvReader, Tables, WhitespaceReader, WorkbookReader
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 
 
 class Table(NamedTuple):

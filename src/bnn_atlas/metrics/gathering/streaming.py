@@ -7,16 +7,17 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bnn_atlas.metrics.gathering.chain_statistics import stuck_chains
-from bnn_atlas.metrics.gathering.summary import PredictiveSummary, running_counts
-from bnn_atlas.metrics.gathering.terms import (
+from bnn_atlas.metrics.gathering.summary import (
     CLASS_BYTES,
     REGRESSION_BYTES,
+    PredictiveSummary,
     Terms,
     classification_terms,
     regression_terms,
+    running_counts,
 )
 from bnn_atlas.metrics.tables.measurement import PredictionError
-from bnn_atlas.posterior.predictive import Predictive
+from bnn_atlas.posterior import Predictive
 from bnn_atlas.traces.draws import Draws, evenly
 
 Predict = Callable[[np.ndarray, np.ndarray], Predictive]

@@ -41,7 +41,7 @@ FUNCTIONS = {
     "summary": "tables.summary",
     "surface": "evaluations.surface",
     "table": "tables.table",
-    "warmstart": "warmstart.warm_start",
+    "warmstart": "starts.warm_start",
 }
 """Rule -> its function in this package. Rules with a name from the configuration have the param `step` instead."""
 

@@ -10,14 +10,14 @@ from pydantic import TypeAdapter
 
 from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.config.methods.registry import MethodConfig
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.files import load_arrays
+from bnn_atlas.inference.pointwise import ValidationDensity
 from bnn_atlas.inference.problem import load_problem
-from bnn_atlas.inference.validation import ValidationDensity
 from bnn_atlas.methods.implicit.compare import compared
 from bnn_atlas.methods.implicit.family import fitted
-from bnn_atlas.metrics.formulas.e_values import log_e_values
 from bnn_atlas.metrics.tables.parquet import ENTROPY_SCHEMA, write_e_values, write_frame
+from bnn_atlas.runner.stopping import log_e_values
 from bnn_atlas.traces.store import Trace, open_trace
 
 
@@ -31,7 +31,7 @@ def e_values(
     posterior: Mapping[str, Any],
     alpha: float,
 ) -> None:
-    """Write the log E-values of every draw of every chain (`metrics.formulas.e_values`).
+    """Write the log E-values of every draw of every chain (`runner.stopping.log_e_values`).
 
     One is against the chain's own warm start and decides when a chain stops; the other is against the average of all
     warm starts of the run, the deep ensemble.

@@ -8,9 +8,8 @@ from typing import Any
 from bnn_atlas.config.parts.figures import FunctionsConfig, SurfaceConfig
 from bnn_atlas.inference.network_functions import functions_of
 from bnn_atlas.inference.problem import load_problem
-from bnn_atlas.inference.surfaces import surfaces_through
+from bnn_atlas.inference.surfaces import AT_ONCE_ON_GPU, surfaces_through
 from bnn_atlas.metrics.tables.arrays import save_functions, save_surfaces
-from bnn_atlas.posterior.planes import AT_ONCE_ON_GPU
 from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.pool import open_pool
 

@@ -14,8 +14,7 @@ from bnn_atlas.data.evaluation_sets import Rows, corrupted_rows, interval_rows, 
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.inference.code import code_of_predictions
 from bnn_atlas.inference.fingerprint import fingerprint_of
-from bnn_atlas.inference.predictor import Predictor
-from bnn_atlas.inference.problem import Problem, load_without_rows
+from bnn_atlas.inference.problem import Predictor, Problem, load_without_rows
 from bnn_atlas.metrics.gathering.streaming import summarise
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, save
 from bnn_atlas.records import making

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from bnn_atlas.config.methods.registry import MethodConfig
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.files import load_arrays
 from bnn_atlas.inference.fingerprint import fingerprint_of_draws
 from bnn_atlas.inference.problem import Problem, load_problem
@@ -86,6 +86,6 @@ def sample(
 
 def _rule(settings: Mapping[str, Any], problem: Problem, starts: np.ndarray, chains: np.ndarray) -> StoppingRule:
     from bnn_atlas.config.parts.starts import StoppingConfig
-    from bnn_atlas.inference.validation import ValidationDensity  # slow to import, and most runs have no rule
+    from bnn_atlas.inference.pointwise import ValidationDensity  # slow to import, and most runs have no rule
 
     return StoppingRule(StoppingConfig.model_validate(settings).alpha, ValidationDensity(problem), starts, chains)

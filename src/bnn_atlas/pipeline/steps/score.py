@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data import DataError
 from bnn_atlas.data.pixels import dead_inputs
 from bnn_atlas.data.published_predictions import load_predictions
 from bnn_atlas.data.split_data import SplitData

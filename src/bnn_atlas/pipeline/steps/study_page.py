@@ -17,8 +17,19 @@ from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import Judgement, judge
 from bnn_atlas.figures.drawing import draw
 from bnn_atlas.files import TableError, replaced
-from bnn_atlas.kept.jobs import StudyJobs, jobs, machine_of
-from bnn_atlas.kept.pieces import RUN_COLUMNS, Piece, Place, compact, kept_scale, read_piece, union, write_piece
+from bnn_atlas.kept import (
+    RUN_COLUMNS,
+    Piece,
+    Place,
+    StudyJobs,
+    compact,
+    kept_scale,
+    machine_of,
+    read_jobs,
+    read_piece,
+    union,
+    write_piece,
+)
 from bnn_atlas.metrics.judgement.pooled import GridPoint, write_runs, write_summary
 from bnn_atlas.metrics.tables.parquet import concat_tables, read_table, write_rows
 from bnn_atlas.pipeline.made import Metadata
@@ -117,7 +128,7 @@ def whole_site(site: str | Path, *, pages: Mapping[str, tuple[Mapping[str, Any],
             summary=made["summary"],
             runs=made["runs"],
             claims=made["claims"],
-            jobs=jobs(plan["benchmarks"], StudyJobs(**plan["jobs"])),
+            jobs=read_jobs(plan["benchmarks"], StudyJobs(**plan["jobs"])),
         )
         write_page(Path(folder), view, shrunk=False)
         write_site(Path(folder), view)
@@ -165,7 +176,7 @@ def fresh(plan: Mapping[str, Any]) -> Found:
     piece = Piece.empty(plan["about"]["scale"])._replace(
         runs=frame,
         table=_read(tables) if tables else Piece.empty("").table,
-        jobs=jobs(plan["benchmarks"], StudyJobs(**plan["jobs"])),
+        jobs=read_jobs(plan["benchmarks"], StudyJobs(**plan["jobs"])),
         figures={name: plan["figures"][name]["settings"] for name in figures},
     )
     return Found(piece, figures, predictions)

@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from bnn_atlas.config.parts.alignments import AlignmentConfig
-from bnn_atlas.config.parts.evaluation import BarrierConfig, PruningConfig
+from bnn_atlas.config.parts.evaluation import AlignmentConfig, BarrierConfig, PruningConfig
 from bnn_atlas.config.parts.starts import InitialConfig
 from bnn_atlas.data.pixels import dead_inputs
 from bnn_atlas.inference.criteria import features_of
-from bnn_atlas.inference.predictor import Predictor
-from bnn_atlas.inference.problem import Problem, load_problem, load_without_rows
+from bnn_atlas.inference.problem import Predictor, Problem, load_problem, load_without_rows
 from bnn_atlas.metrics.judgement.rows import listed, marked
 from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.metrics.tables.parquet import (

@@ -11,10 +11,10 @@ from jax import numpy as jnp
 
 from bnn_atlas.config.parts.posterior import CategoricalLikelihood, MLPConfig
 from bnn_atlas.config.parts.priors import NormalPrior
-from bnn_atlas.posterior import planes
+from bnn_atlas.inference import surfaces
+from bnn_atlas.inference.surfaces import PlaneError, densities_on, plane_through
 from bnn_atlas.posterior.density import Posterior, PosteriorData, build_posterior, posterior_data
 from bnn_atlas.posterior.micro_batches import within_budget
-from bnn_atlas.posterior.planes import PlaneError, densities_on, plane_through
 
 pytestmark = pytest.mark.bits
 
@@ -92,7 +92,7 @@ def test_neither_lots_nor_micro_batches_nor_devices_change_the_values(monkeypatc
     plane = plane_through(0.5 * NUMBERS.standard_normal((3, posterior.layout.size)))
     coordinates = NUMBERS.standard_normal((21, 2))
     whole = densities_on(posterior, data, plane, coordinates)
-    monkeypatch.setattr(planes, "LOT", 4)
+    monkeypatch.setattr(surfaces, "LOT", 4)
     in_lots = densities_on(posterior, data, plane, coordinates)
     for one, other in zip(whole, in_lots, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bnn_atlas.files import TableError
-from bnn_atlas.metrics.formulas.e_values import crossings, log_e_values
 from bnn_atlas.metrics.tables.parquet import E_VALUE_SCHEMA, read_e_values, write_e_values
+from bnn_atlas.runner.stopping import crossings, log_e_values
 
 LN2 = math.log(2)
 
