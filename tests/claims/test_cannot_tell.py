@@ -219,7 +219,7 @@ def test_a_verdict_carries_the_worst_trust_of_its_runs(tmp_path: Path) -> None:
     found = judged(tmp_path, rows, claimed(GREATER | {"than": {"runs": ["rival"]}}, runs=STARTS))
     assert found.verdict == Verdict.HOLDS
     assert found.trust is not None
-    assert found.trust.words == "do not trust: R-hat of function values at most 7.00"
+    assert found.trust.words == "do not trust: R-hat of function values up to 7.00"
     assert [r.trust for r in found.rows["value"]] == ["fine"]
 
 

@@ -38,7 +38,7 @@ def test_a_number_of_a_figure_is_judged_and_has_the_trust_and_reductions_of_its_
     shown = judged(tmp_path, claimed(CLAIM, runs=RUNS, figures={"curve": {"runs": ["one"]}}))
     assert (shown.verdict, shown.reductions) == (Verdict.AGREES, {"one": ("chains: 10 -> 4",)})
     assert shown.trust is not None
-    assert shown.trust.words == "do not trust: R-hat of function values at most 3.00"
+    assert shown.trust.words == "do not trust: R-hat of function values up to 3.00"
     wrong = claimed(CLAIM | {"published": printed(0.7775), "size": 0.0001}, figures=NO_RUNS)
     assert judged(tmp_path, wrong).verdict == Verdict.DIFFERS
     largest = {"in_figure": {"column": "c", "where": {"kind": "curve"}, "take": "max"}}

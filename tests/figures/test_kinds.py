@@ -64,4 +64,4 @@ def test_the_same_runs_give_the_same_files_with_provenance_numbers_and_signs(
     are_chains = any(method(one.method).kind_of_draws.are_chain for one in runs)
     if are_chains and not isinstance(made, RDrawing):
         assert "to be trusted: " in (said := " ".join(text.split()))
-        assert "R-hat of function values at most 1.80" in said
+        assert "R-hat of function values up to 1.80" in said

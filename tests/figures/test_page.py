@@ -30,7 +30,7 @@ def test_labels_of_chains_that_should_not_be_trusted_have_a_sign_and_a_reason(tm
     assert [signed(label, trusts) for label in ("good", "bad", "SGD")] == ["good", "bad †", "SGD"]
     text = sign_text(trusts)
     assert text.startswith("† not to be trusted: bad (")
-    assert "R-hat of function values at most 1.80" in text
+    assert "R-hat of function values up to 1.80" in text
     assert "good" not in text
     assert sign_text(trusted(runs[:1])) == ""
 

@@ -145,7 +145,7 @@ def test_distrusted_cells_have_a_sign(tmp_path: Path) -> None:
     assert found.index[found["best"]].tolist() == [("HMC", "airfoil"), ("HMC", "energy")]
     text = written(tmp_path, runs)
     assert r"HMC & $\mathbf{3.000}$ & $\mathbf{3.000} \pm 0.000$ $\dagger$ & 1.00 \\" in text
-    assert r"$\dagger$ not to be trusted: HMC on Energy (R-hat of function values at most 1.80; " in text
+    assert r"$\dagger$ not to be trusted: HMC on Energy (R-hat of function values up to 1.80; " in text
     csv = pd.read_csv(tmp_path / "table.csv")
     assert csv["distrusted"].tolist() == [False, True, False, False] * 2
     assert "dagger" not in written(tmp_path, [runs[0], *others])

@@ -150,7 +150,5 @@ def _write_summary(path: Path) -> None:
     frame["at"] = frame["metric"].str.extract(r" \((.*)\)")[0]
     frame["metric"] = frame["metric"].str.removesuffix(" (hmc)")
     frame["note"] = frame["entry"].map({"priors": SCALED_WITH_TEST_ROWS}).astype(object)
-    frame["trust"] = frame["entry"].map(
-        {"mile": "do not trust: R-hat of function values at most 3.80", "priors": "fine"}
-    )
+    frame["trust"] = frame["entry"].map({"mile": "do not trust: R-hat of function values up to 3.80", "priors": "fine"})
     frame.assign(dataset="airfoil", model="mlp", method="mclmc", chains=10, draws=100).to_csv(path, index=False)

@@ -175,7 +175,7 @@ def test_the_worst_trust_of_the_repetitions_and_unconverged_references_are_said(
     rows += [row("grid-scale0.1-seed1", 0.9, metric="agreement", at="hmc", note=f"against hmc; {word}")]
     rows += [row("single", 0.5)]
     found = pooled(tmp_path, rows).set_index(["entry", "metric"])
-    assert found.loc[("grid", "rhat_function_max"), "trust"] == ("do not trust: R-hat of function values at most 3.80")
+    assert found.loc[("grid", "rhat_function_max"), "trust"] == ("do not trust: R-hat of function values up to 3.80")
     assert found.loc[("single", "rmse"), "trust"] == "cannot be judged: the table has no diagnostics"
     assert found.loc[("grid", "agreement"), "note"] == word
 

@@ -56,8 +56,7 @@ def test_each_check_at_its_limits(name, metric, statuses):
 
 def test_the_words_are_those_a_person_reads():
     assert (
-        found({})["convergence"].text
-        == "R-hat of function values at most 1.02 (fine up to 1.05, do not trust above 1.1)"
+        found({})["convergence"].text == "R-hat of function values up to 1.02 (fine up to 1.05, do not trust above 1.1)"
     )
     bad = found({"chains_excluded": 3.0}, chains_excluded="3 of 10 chains excluded: 2 not finite, 1 never moved")
     assert bad["excluded chains"].text.startswith("3 of 10 chains excluded: 2 not finite, 1 never moved (any: look")
@@ -154,7 +153,7 @@ def test_noise_that_does_not_mix_is_seen_where_functions_do():
 def test_little_information_in_the_energy_is_a_reason_to_look(bfmi, status):
     made = checks(rows_of(GOOD | {"bfmi_min": bfmi}, "nuts"))
     assert overall(made) is status
-    assert f"BFMI at least {bfmi:.2f}" in {check.name: check.text for check in made}["missing information"]
+    assert f"BFMI as low as {bfmi:.2f}" in {check.name: check.text for check in made}["missing information"]
     assert "missing information" not in {check.name for check in checks(rows_of(GOOD, "mclmc"))}
 
 
@@ -168,8 +167,7 @@ def test_a_run_that_may_serve_as_a_reference_needs_a_look_at_most_by_what_the_ru
     judged = judging.trust(rows_of(fit))
     assert judged.status is LOOK
     assert (
-        judged.text
-        == "R-hat of function values at most 1.20; ESS of function values at least 60; log posterior: ESS 90"
+        judged.text == "R-hat of function values up to 1.20; ESS of function values as low as 60; log posterior: ESS 90"
     )
     assert sentence(checks(rows_of(fit))).startswith(
         "Look closer before you trust this run: convergence, effective draws"
@@ -193,7 +191,7 @@ def test_trust_of_every_run_and_split_is_that_of_its_own_rows():
     assert {key: one.status for key, one in found.items()} == {
         ("a", 0): FINE, ("a", 1): DISTRUST, ("b", 0): UNKNOWN, ("c", 0): UNKNOWN, ("d", 0): FINE, ("e", 0): DISTRUST,
     }  # fmt: skip
-    assert found["a", 1].words == "do not trust: R-hat of function values at most 7.00"
+    assert found["a", 1].words == "do not trust: R-hat of function values up to 7.00"
     assert found["d", 0].words == judging.NO_CHAIN
     assert judging.worst(list(found.values())) == found["a", 1]
     assert judging.worst([found["a", 0], found["b", 0]]).status is UNKNOWN
@@ -216,7 +214,7 @@ def test_the_word_of_a_reference_is_found_in_a_note():
 def test_reasons_are_short_and_whole():
     values = {"divergences": 2.0, "divergences_chains": 1.0, "divergence_share": 0.02, "rhat_weight_max": 9.0}
     bad = judging.trust(rows_of(GOOD | values | {"rhat_function_max": 1.4}, "nuts"))
-    assert bad.text == "2 steps (2% of all) diverged, in 1 of 10 chains; R-hat of function values at most 1.40"
+    assert bad.text == "2 steps (2% of all) diverged, in 1 of 10 chains; R-hat of function values up to 1.40"
 
 
 ABOVE = "rhat_function_share_above"

@@ -225,7 +225,7 @@ def _rhat(rows: Values) -> Check:
     status = RHAT.status(value)
     if status is Status.UNKNOWN:
         return Check("convergence", status, f"R-hat of function values {_reason(rows)}")
-    text = f"R-hat of function values at most {value:.2f} ({_limits(RHAT)})"
+    text = f"R-hat of function values up to {value:.2f} ({_limits(RHAT)})"
     weights = _value(rows, "rhat_weight_max")
     if weights > RHAT.look:
         text += f"; of weights {weights:.2f}, not judged: equivalent modes keep it high"
@@ -237,7 +237,7 @@ def _ess(rows: Values) -> Check | None:
     defined = [value for value in values if not np.isnan(value)]
     if not defined:
         return None
-    return _limited("effective draws", ESS, min(defined), "ESS of function values at least {:,.0f}", "{:,.0f}")
+    return _limited("effective draws", ESS, min(defined), "ESS of function values as low as {:,.0f}", "{:,.0f}")
 
 
 ALSO_CONVERGED = {
@@ -297,7 +297,7 @@ def _acceptance(rows: Values) -> Check | None:
     value = _value(rows, "acceptance_chain_min")
     if np.isnan(value):
         return None
-    return _limited("acceptance", ACCEPTANCE, value, "acceptance of every chain at least {:.2f}", "{:g}")
+    return _limited("acceptance", ACCEPTANCE, value, "acceptance of a chain as low as {:.2f}", "{:g}")
 
 
 def _cut_short(rows: Values) -> Check | None:
@@ -316,7 +316,7 @@ def _missing_information(rows: Values) -> Check | None:
     value = _value(rows, "bfmi_min")
     if np.isnan(value):
         return None
-    text = f"BFMI at least {value:.2f} (fine from {BFMI.fine:g}; below it look closer: energies change slowly)"
+    text = f"BFMI as low as {value:.2f} (fine from {BFMI.fine:g}; below it look closer: energies change slowly)"
     return Check("missing information", BFMI.status(value), text)
 
 
