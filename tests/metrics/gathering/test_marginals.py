@@ -4,12 +4,25 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from bnn_atlas.metrics.gathering.marginals import BINS, marginal_measurements
+from bnn_atlas.metrics.formulas.repetitions import GROUPS, jackknife
+from bnn_atlas.metrics.gathering.marginals import (
+    BINS,
+    OF_MARGINALS,
+    dead_input_measurements,
+    marginal_measurements,
+)
 from bnn_atlas.models.layout import Layout, Parameter
 
 LAYOUT = Layout(
     (Parameter("layer0.weight", (2, 3), "weight", 0, 3, 2), Parameter("layer0.bias", (2,), "bias", 0, 3, 2))
 )
+
+
+def jackknives(pool, kept, measured):
+    """The errors of what is measured of a pool, and those of a jackknife over the chains `kept`."""
+    left_out = [{(m.metric, m.at): m.value for m in measured(pool, np.delete(kept, i))} for i in range(len(kept))]
+    found = {(m.metric, m.at): m.monte_carlo_error for m in measured(pool, kept)}
+    return found, {key: jackknife(np.array([one[key] for one in left_out])) for key in found}
 
 
 def measured(pool, kept, sd):
@@ -34,6 +47,27 @@ def test_draws_of_the_prior_are_at_no_distance(memory_pool):
     pool = memory_pool(theta, layout=LAYOUT)
     assert measured(pool, np.arange(5), 0.5)["prior_distance", "layer0.weight"] < 0.02
     assert measured(pool, np.arange(5), 1.0)["prior_distance", "layer0.weight"] == pytest.approx(0.16, abs=0.02)
+
+
+def test_errors_are_those_of_a_jackknife_over_chains(memory_pool):
+    """In a linear network of three inputs and two units, whose second input is dead; 60 chains make 20 groups."""
+    layout = Layout((Parameter("layer0.weight", (2, 3), "weight", 0, 3, 2),
+                     Parameter("layer1.weight", (3, 2), "weight", 1, 2, 3)))  # fmt: skip
+    rng, dead = np.random.default_rng(2), np.array([False, True, False])
+    theta = rng.normal(size=(60, 30, 12)) * rng.uniform(0.5, 1.5, size=(60, 1, 1))
+    pool = memory_pool(theta, layout=layout)
+
+    def everything(pool, kept):
+        return [*marginal_measurements(pool, kept, 1.0, 4096), *dead_input_measurements(pool, kept, dead, 4096)]
+
+    found, expected = jackknives(pool, np.array([1, 4, 5, 9]), everything)
+    assert {metric for metric, _ in found} == {*OF_MARGINALS}
+    assert found == pytest.approx(expected)
+    of_all = {(m.metric, m.at): m.monte_carlo_error for m in everything(pool, np.arange(60))}
+    groups = [np.delete(np.arange(60), part) for part in np.array_split(np.arange(60), GROUPS)]
+    sds = [measured(pool, rest, 1.0)["marginal_sd", "layer0.weight"] for rest in groups]
+    assert of_all["marginal_sd", "layer0.weight"] == pytest.approx(jackknife(np.array(sds)))
+    assert {m.monte_carlo_error for m in everything(pool, np.array([7]))} == {None}
 
 
 def test_both_signs_and_the_prior_s_circle_of_a_linear_network(memory_pool):

@@ -7,6 +7,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 SEEDS, SPLITS = "seeds", "splits"
+GROUPS = 20
+"""Largest number of groups of chains or batches of draws that a jackknife leaves out in turn."""
 
 
 class Pooled(NamedTuple):
@@ -54,6 +56,15 @@ def over_repetitions(values: ArrayLike, repetitions: Repetitions | None = None) 
         variance = float(means.var(ddof=1)) if np.isfinite(mean) else float("nan")
         error, over = (variance * (1 / count + repetitions.overlap)) ** 0.5, SPLITS
     return Pooled(n, mean, sd, error, float(array.min()), float(array.max()), over)
+
+
+def jackknife(left_out: np.ndarray) -> float:
+    """Standard error of a value from its values [G] without each of G groups: sqrt((G - 1) / G sum_g (v_g - mean)^2).
+
+    Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter 11.
+    """
+    groups = len(left_out)
+    return float(np.sqrt((groups - 1) / groups * np.square(left_out - left_out.mean()).sum()))
 
 
 def overlaps(table: pd.DataFrame) -> dict[tuple[str, int], float]:

@@ -1,11 +1,13 @@
 """Marginals of the weights: their distance to the prior, and the weights of inputs that the likelihood cannot see."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import ndtr
 from scipy.stats import chi2
 
+from bnn_atlas.metrics.formulas.repetitions import GROUPS, jackknife
 from bnn_atlas.metrics.tables.measurement import Measurement
 from bnn_atlas.traces.draws import Draws, evenly
 
@@ -15,6 +17,11 @@ CIRCLE = float(chi2.ppf(0.95, 2))
 """Squared radius of the circle that holds 95 % of two independent N(0, 1)."""
 MOST_DRAWS = 500
 """Largest number of draws of a chain that are counted, evenly spread."""
+OF_MARGINALS = (
+    "marginal_sd", "prior_circle_share", "prior_distance", "smaller_sign_share", "weight_sd_dead_inputs",
+    "weight_sd_live_inputs",
+)  # fmt: skip
+"""Metrics of this module, all with the error of a jackknife over chains."""
 
 
 def marginal_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None, max_bytes: int) -> list[Measurement]:
@@ -25,53 +32,94 @@ def marginal_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None,
     exchanged, so all scalars between two hidden layers have the same marginal, and pooling them does what more chains
     would. `smaller_sign_share` is the share of these draws on the side of 0 that has fewer. A network with one input,
     one hidden layer and one output also has the share of its units' pairs of weights inside the circle that holds 95 %
-    of the prior. If `prior_sd` is None there is no such prior, and neither distance nor circle.
+    of the prior. If `prior_sd` is None there is no such prior, and neither distance nor circle. Monte Carlo errors are
+    those of a jackknife over chains; a single chain has none.
     """
     if not len(kept) or pool.draws < 2:
         return []
     arrays = pool.layout.parameters
-    counts = np.zeros((len(arrays), BINS), dtype=np.int64)
-    sums, squares, positive = np.zeros(len(arrays)), np.zeros(len(arrays)), np.zeros(len(arrays))
-    units, inside = _paired_weights(pool), 0
-    counted = len(kept) * min(pool.draws, MOST_DRAWS)
-    for part in _counted(pool, kept, max_bytes):
+    units = _paired_weights(pool) if prior_sd is not None else None
+    tally = _Tally.empty(min(GROUPS, len(kept)), len(arrays), BINS if prior_sd is not None else 0)
+    for group, part in _counted(pool, kept, max_bytes):
         if units is not None and prior_sd is not None:
             first, second = part[..., units[0]].astype(np.float64), part[..., units[1]].astype(np.float64)
-            inside += int((first**2 + second**2 <= CIRCLE * prior_sd**2).sum())
+            tally.pairs[group] += first.size
+            tally.inside[group] += (first**2 + second**2 <= CIRCLE * prior_sd**2).sum()
         start = 0
         for number, array in enumerate(arrays):
             values = part[..., start : start + array.size].astype(np.float64).ravel()
             start += array.size
-            sums[number] += values.sum()
-            squares[number] += np.square(values).sum()
-            positive[number] += (values > 0).sum()
+            tally.number[group, number] += values.size
+            tally.sums[group, number] += values.sum()
+            tally.squares[group, number] += np.square(values).sum()
+            tally.positive[group, number] += (values > 0).sum()
             if prior_sd is not None:
                 place = np.minimum((ndtr(values / prior_sd) * BINS).astype(np.int64), BINS - 1)
-                counts[number] += np.bincount(place, minlength=BINS)
-    rows = []
-    for number, array in enumerate(arrays):
-        n = array.size * counted
-        mean = sums[number] / n
-        sd = float(np.sqrt(max(squares[number] / n - mean**2, 0.0)))
-        note = f"{array.size:,} scalars of {len(kept):,} chains together"
-        rows.append(Measurement("marginal_sd", sd, note=note, at=array.name))
-        share = float(positive[number]) / n
-        rows.append(Measurement("smaller_sign_share", min(share, 1 - share), note=note, at=array.name))
-        if prior_sd is not None:
-            gap = np.abs(np.cumsum(counts[number]) / n - np.arange(1, BINS + 1) / BINS).max()
-            rows.append(Measurement("prior_distance", float(gap), note=note, at=array.name))
-    if units is not None and prior_sd is not None:
-        pairs = (units[0].stop - units[0].start) * counted
-        rows.append(Measurement("prior_circle_share", inside / pairs, note=f"{pairs:,} pairs of weights"))
-    return rows
+                tally.counts[group, number] += np.bincount(place, minlength=BINS)
+    names = [array.name for array in arrays]
+    whole = _Tally(*(array.sum(axis=0) for array in tally))
+    left_out = [
+        _values(_Tally(*(every - array[group] for every, array in zip(whole, tally, strict=True))), names)
+        for group in range(len(tally.number) if len(tally.number) > 1 else 0)
+    ]
+    scalars = {array.name: f"{array.size:,} scalars of {len(kept):,} chains together" for array in arrays}
+    return [
+        Measurement(
+            metric,
+            value,
+            note=scalars.get(at, f"{int(whole.pairs):,} pairs of weights"),
+            at=at,
+            monte_carlo_error=jackknife(np.array([one[metric, at] for one in left_out])) if left_out else None,
+        )
+        for (metric, at), value in _values(whole, names).items()
+    ]
 
 
-def _counted(pool: Draws, kept: np.ndarray, max_bytes: int) -> Iterator[np.ndarray]:
-    """The draws [c, s, P] of the chains `kept` that are counted, batch by batch."""
-    taken, chosen = np.zeros(pool.draws, dtype=bool), np.zeros(pool.chains, dtype=bool)
-    taken[evenly(pool.draws, MOST_DRAWS)] = chosen[kept] = True
+class _Tally(NamedTuple):
+    """What is counted of draws, by group of chains (first axis) and array."""
+
+    number: np.ndarray
+    sums: np.ndarray
+    squares: np.ndarray
+    positive: np.ndarray
+    counts: np.ndarray
+    """[..., arrays, bins] in equally probable intervals of the prior; no bins without such a prior."""
+    pairs: np.ndarray
+    inside: np.ndarray
+
+    @classmethod
+    def empty(cls, groups: int, arrays: int, bins: int) -> Self:
+        """Nothing counted yet."""
+        shapes = [(groups, arrays)] * 4 + [(groups, arrays, bins), (groups,), (groups,)]
+        return cls(*(np.zeros(shape) for shape in shapes))
+
+
+def _values(tally: _Tally, names: Sequence[str]) -> dict[tuple[str, str], float]:
+    """(Metric, array) -> value, from a tally without the axis of groups."""
+    mean, share = tally.sums / tally.number, tally.positive / tally.number
+    sds = np.sqrt(np.maximum(tally.squares / tally.number - mean**2, 0.0))
+    bins = tally.counts.shape[-1]
+    found = {}
+    for number, name in enumerate(names):
+        found["marginal_sd", name] = float(sds[number])
+        found["smaller_sign_share", name] = float(min(share[number], 1 - share[number]))
+        if bins:
+            below = np.cumsum(tally.counts[number]) / tally.number[number]
+            found["prior_distance", name] = float(np.abs(below - np.arange(1, bins + 1) / bins).max())
+    if tally.pairs:
+        found["prior_circle_share", ""] = float(tally.inside / tally.pairs)
+    return found
+
+
+def _counted(pool: Draws, kept: np.ndarray, max_bytes: int) -> Iterator[tuple[int, np.ndarray]]:
+    """The draws [c, s, P] of the chains `kept` that are counted, by group of chains, batch by batch."""
+    taken, groups = np.zeros(pool.draws, dtype=bool), np.full(pool.chains, -1)
+    taken[evenly(pool.draws, MOST_DRAWS)] = True
+    for group, members in enumerate(np.array_split(kept, min(GROUPS, len(kept)))):
+        groups[members] = group
     for chains, draws, batch in pool.batches(max_bytes=max_bytes):
-        yield batch[chosen[chains]][:, taken[draws]]
+        for group in np.unique(groups[chains][groups[chains] >= 0]):
+            yield int(group), batch[groups[chains] == group][:, taken[draws]]
 
 
 def _paired_weights(pool: Draws) -> tuple[slice, slice] | None:
@@ -91,7 +139,7 @@ def dead_input_measurements(
 
     At dead inputs a sampled posterior has the prior's standard deviation, and a maximum of the posterior has 0. `dead`
     [inputs] says which inputs never vary (`bnn_atlas.data.pixels.dead_inputs`); None if unknown. Empty unless there are
-    dead and live inputs and the first layer is dense.
+    dead and live inputs and the first layer is dense. Monte Carlo errors as in `marginal_measurements`.
     """
     weights = [array for array in pool.layout.parameters if array.role == "weight" and array.layer == 0]
     if dead is None or dead.all() or not dead.any() or not len(kept) or len(weights) != 1:
@@ -100,16 +148,19 @@ def dead_input_measurements(
     if len(array.shape) != 2 or array.shape[1] != len(inputs):
         return []
     start = pool.layout.offset(array.name)
-    squares, count = np.zeros(len(inputs)), 0
-    for part in _counted(pool, kept, max_bytes):
+    squares, count = np.zeros((min(GROUPS, len(kept)), len(inputs))), np.zeros((min(GROUPS, len(kept)), 1))
+    for group, part in _counted(pool, kept, max_bytes):
         weights_of_part = part[..., start : start + array.size].reshape(-1, *array.shape)
-        squares += np.square(weights_of_part, dtype=np.float64).sum(axis=(0, 1))
-        count += len(weights_of_part) * array.shape[0]
+        squares[group] += np.square(weights_of_part, dtype=np.float64).sum(axis=(0, 1))
+        count[group] += len(weights_of_part) * array.shape[0]
+    groups = zip(squares, count, strict=True) if len(count) > 1 else ()
+    left_out = [(squares.sum(axis=0) - one) / (count.sum() - number) for one, number in groups]
     return [
         Measurement(
             f"weight_sd_{name}_inputs",
-            float(np.sqrt(squares[which].mean() / count)),
+            float(np.sqrt((squares.sum(axis=0) / count.sum())[which].mean())),
             note=f"{array.name}: {int(which.sum()):,} of {len(inputs):,} inputs",
+            monte_carlo_error=jackknife(np.sqrt([one[which].mean() for one in left_out])) if left_out else None,
         )
         for name, which in (("dead", inputs), ("live", ~inputs))
     ]

@@ -14,11 +14,10 @@ from scipy.special import logsumexp
 
 from bnn_atlas.metrics.formulas import averages, reliability
 from bnn_atlas.metrics.formulas.classification import brier_rows, compare, entropy, hits
+from bnn_atlas.metrics.formulas.repetitions import GROUPS, jackknife
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement.classes import ECE_BINS
 
-GROUPS = 20
-"""Largest number of groups of chains or batches of draws."""
 COMPARED = ("agreement", "total_variation")
 MOMENTS = ("mean", "second_moment", "noise_variance", "pit")
 Errors = dict[tuple[str, str], float]
@@ -54,7 +53,7 @@ def monte_carlo_errors(summary: PredictiveSummary, y: np.ndarray, y_scale: float
         return {}
     left_out = [_scores(part, y, y_scale, levels) for part in _without_one(parts)]
     found = {key: np.array([one[key] for one in left_out]) for key in left_out[0]}
-    return {key: _jackknife(values) for key, values in found.items() if np.isfinite(values).all()}
+    return {key: jackknife(values) for key, values in found.items() if np.isfinite(values).all()}
 
 
 def comparison_errors(summary: PredictiveSummary, other: np.ndarray) -> dict[str, float]:
@@ -66,7 +65,7 @@ def comparison_errors(summary: PredictiveSummary, other: np.ndarray) -> dict[str
     if parts is None or len(parts.sizes) < 2 or parts.probabilities is None:
         return {}
     left_out = [compare(one.probabilities, other) for one in _without_one(parts) if one.probabilities is not None]
-    return {name: _jackknife(np.array([getattr(one, name) for one in left_out])) for name in COMPARED}
+    return {name: jackknife(np.array([getattr(one, name) for one in left_out])) for name in COMPARED}
 
 
 def spread_error(summary: PredictiveSummary) -> float | None:
@@ -82,12 +81,7 @@ def spread_error(summary: PredictiveSummary) -> float | None:
     for number in range(len(parts)):
         rest = np.concatenate([part.reshape(-1, draws.shape[2]) for i, part in enumerate(parts) if i != number])
         left_out.append(averages.function_spread(rest.mean(axis=0), np.square(rest).mean(axis=0)))
-    return _jackknife(np.array(left_out))
-
-
-def _jackknife(values: np.ndarray) -> float:
-    groups = len(values)
-    return float(np.sqrt((groups - 1) / groups * np.square(values - values.mean()).sum()))
+    return jackknife(np.array(left_out))
 
 
 def _chains(summary: PredictiveSummary) -> Parts:
