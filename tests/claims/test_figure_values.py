@@ -127,7 +127,35 @@ def test_a_claim_says_on_which_runs_of_a_figure_it_leans(tmp_path: Path) -> None
 )
 def test_what_is_taken_of_the_rows(tmp_path: Path, wanted: dict[str, Any], value: float) -> None:
     (tmp_path / "f.csv").write_text("kind,chain,c,stop\na,0,1,\na,1,2,7\nb,2,3,\n")
-    assert figure_value(tmp_path / "f.csv", FigureValue.model_validate(wanted)) == pytest.approx(value)
+    assert figure_value(tmp_path / "f.csv", FigureValue.model_validate(wanted))[0] == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "error", "note"),
+    [
+        ("mean,sd,pairs\n7,3,9\n5,1,4\n", {"take": "max"}, 1.0, "mean of 9 pairs of networks"),
+        ("mean,sd,pairs\n7,3,9\n", {}, 1.0, "mean of 9 pairs of networks"),
+        ("mean,sd,pairs\n7,3,1\n", {}, None, ""),
+        ("run,mean\na,1\nb,2\nc,3\n", {"take": "mean"}, 3**-0.5, "mean of 3 seeds"),
+        ("chain,draw,mean\n0,1,1\n0,2,\n1,1,3\n1,2,3\n", {"take": "share_given"}, 0.25, "mean of 2 chains"),
+        ("run,mean\na,1\na,2\na,3\n", {"take": "mean"}, None, ""),
+    ],
+)
+def test_a_number_of_a_figure_has_the_error_over_its_repetitions(
+    tmp_path: Path, text: str, wanted: dict[str, Any], error: float | None, note: str
+) -> None:
+    (tmp_path / "f.csv").write_text(text)
+    found = figure_value(tmp_path / "f.csv", FigureValue.model_validate(wanted | {"column": "mean"}))
+    assert found[1:] == (error if error is None else pytest.approx(error), note)
+
+
+def test_the_error_of_a_figure_enters_the_verdict(tmp_path: Path) -> None:
+    pairs = CLAIM | {"in_figure": {"column": "mean"}, "published": printed(0.5), "size": 0.1}
+    (tmp_path / "curve.csv").write_text("mean,sd,pairs\n0.5,0.2,4\n")
+    study = claimed(pairs, figures=NO_RUNS)
+    (found,) = judge_all([study], {}, {"small/curve": tmp_path / "curve.png"})
+    assert (found.verdict, found.error) == (Verdict.CANNOT_TELL, pytest.approx(0.1))
+    assert found.needed == "about 16 pairs of networks (now 4)"
 
 
 @pytest.mark.parametrize(
@@ -150,7 +178,7 @@ def test_a_file_that_differs_from_its_record_gives_no_number(tmp_path: Path) -> 
     csv.write_text("c\n1\n")
     with held(csv.with_suffix(".pdf")) as record:
         record.content = {"outputs": digests([csv], tmp_path)}
-    assert figure_value(csv, FigureValue(column="c")) == 1
+    assert figure_value(csv, FigureValue(column="c"))[0] == 1
     csv.write_text("c\n7\n")
     with pytest.raises(ClaimError, match=r"f\.csv: changed or damaged .* delete it"):
         figure_value(csv, FigureValue(column="c"))

@@ -58,6 +58,25 @@ def test_a_verdict_follows_from_the_difference_its_error_and_the_size(
         assert (found.reason == "the other sign") == ((d < 0) == (relation == "above") and d != 0)
 
 
+@pytest.mark.parametrize(
+    ("relation", "d", "at_infinity", "verdict"),
+    [
+        ("equals", 0.05, 0.09, AGREES),
+        ("equals", 0.05, 0.3, UNSURE),
+        ("equals", 0.2, 0.3, DIFFERS),
+        ("above", 0.2, 0.09, SMALLER),
+        ("above", 0.05, 0.2, SMALLER),
+        ("above", 0.2, 0.01, UNSURE),
+        ("above", -0.1, -0.3, NOT),
+        ("alike", 0.15, 0.02, UNSURE),
+        ("alike", 0.15, 0.45, NOT),
+    ],
+)
+def test_the_bias_of_finite_draws_has_a_sign(relation: str, d: float, at_infinity: float, verdict: Verdict) -> None:
+    found = decide(relation, d, 0.01, 0.1, None, at_infinity)  # type: ignore[arg-type]
+    assert found.verdict == verdict
+
+
 def test_every_rule_on_the_page_names_a_test_that_exists() -> None:
     page = Path("docs/verdicts.md").read_text(encoding="utf-8")
     assert page.count("\n") <= 80

@@ -13,20 +13,25 @@ from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.sides import Answer, ClaimError, MissingRowError, Problem, Repetition
 from bnn_atlas.config.claims.claim import Claim, FigureValue, Side
+from bnn_atlas.metrics.formulas.repetitions import jackknife
 from bnn_atlas.metrics.judgement.measure import ORDERINGS
 from bnn_atlas.metrics.judgement.trust import worst
 from bnn_atlas.records import is_damaged
 
 EXCLUDED_SHARE = 0.05
 """Largest share of excluded chains in a run that answers a claim about all its chains."""
-BY_CHAINS = "lppd_cumulative_chains"
+BY_CHAINS, BY_DRAWS = "_cumulative_chains", "_cumulative_draws"
 CURVES = {
-    "lppd": (1.0, "lppd_cumulative_draws"),
-    "nll": (-1.0, "lppd_cumulative_draws"),
-    "accuracy": (1.0, "accuracy_cumulative_draws"),
-    "ece": (1.0, "ece_cumulative_draws"),
+    "lppd": (1.0, f"lppd{BY_DRAWS}"),
+    "nll": (-1.0, f"lppd{BY_DRAWS}"),
+    "accuracy": (1.0, f"accuracy{BY_DRAWS}"),
+    "ece": (1.0, f"ece{BY_DRAWS}"),
 }
 """Score of the average over all draws -> sign and name of its curve over the number of draws."""
+SHARES = ("coverage", "entropy_histogram")
+"""Metrics that are shares of the test rows."""
+REPETITIONS = {"run": "seeds", "split": "splits", "chain": "chains"}
+"""Column of a figure's CSV file whose values are repetitions -> what these are."""
 FLOORS = {"agreement": 1.0, "total_variation": 0.0}
 """Metrics between two averages over draws, which have a floor of few draws -> value of equal averages."""
 LEAST_POINTS = 3
@@ -114,10 +119,10 @@ def row_of(
         )
     row = rows.iloc[0]
     standard_error, monte_carlo = (_number(row[name]) for name in ("standard_error", "monte_carlo_error"))
-    if side.metric == BY_CHAINS:
-        monte_carlo = _error_of_orders(of_run, int(row["chains"]), planned - excluded)
+    if monte_carlo is None:
+        monte_carlo = _error_of_average(of_run, row, planned - excluded)
     over = row["over"]
-    if side.metric == "coverage" and standard_error is None and (number := measured.test_rows(run, split)):
+    if side.metric in SHARES and standard_error is None and (number := measured.test_rows(run, split)):
         share = (row["value"] * number + 1) / (number + 2)  # Laplace: no error of 0 where all rows are inside
         standard_error, over = math.sqrt(share * (1 - share) / number), "rows"
     trust = measured.trusts.get((run, split))
@@ -140,19 +145,28 @@ def row_of(
     )
 
 
-def _error_of_orders(of_run: pd.DataFrame, chains: int, all_chains: int) -> float | None:
-    """Monte Carlo error of the LPPD of k chains, a mean over R random orders of N chains.
+def _error_of_average(of_run: pd.DataFrame, row: pd.Series, all_chains: int) -> float | None:
+    """Monte Carlo error of the score of an average over fewer chains or draws; None for other metrics.
 
-    The standard deviation s over these orders is that of draws without replacement, so the variance is
-    s^2 (k / (N - k) + 1 / R). For all chains it is the jackknife error of the LPPD.
+    For k draws of each chain it is e sqrt(S / k), with e the Monte Carlo error of the score of all S draws. The score
+    of k chains is a mean over R random orders of N chains. The standard deviation s over these orders is that of draws
+    without replacement, so the variance is s^2 (k / (N - k) + 1 / R). For single chains (s not kept) it is the standard
+    error over chains of their mean score, and for all chains the Monte Carlo error of the score.
     """
-    if chains >= all_chains:
-        rows = of_run.loc[of_run["metric"] == "lppd", "monte_carlo_error"]
-        return _number(rows.iloc[0]) if len(rows) else None
-    rows = of_run.loc[(of_run["metric"] == f"{BY_CHAINS}_order_sd") & (of_run["chains"] == chains), "value"]
-    if rows.empty:
+    score, by_draws, _ = str(row["metric"]).partition(BY_DRAWS)
+    score = score if by_draws else score.removesuffix(BY_CHAINS)
+    if score not in CURVES or score == row["metric"]:
         return None
-    return float(rows.iloc[0]) * math.sqrt(chains / (all_chains - chains) + 1 / ORDERINGS)
+    whole = of_run[of_run["metric"] == score]
+    error = _number(whole["monte_carlo_error"].iloc[0]) if len(whole) else None
+    chains = int(row["chains"])
+    if chains >= all_chains:
+        return error and error * math.sqrt(whole["draws"].iloc[0] / row["draws"])
+    sds = of_run.loc[(of_run["metric"] == f"{row['metric']}_order_sd") & (of_run["chains"] == chains), "value"]
+    if len(sds):
+        return float(sds.iloc[0]) * math.sqrt(chains / (all_chains - chains) + 1 / ORDERINGS)
+    means = of_run[(of_run["metric"] == f"{score}_chain_mean{BY_DRAWS}") & (of_run["draws"] == row["draws"])]
+    return _number(means["standard_error"].iloc[0]) if chains == 1 and len(means) else None
 
 
 class OfChains(NamedTuple):
@@ -250,19 +264,21 @@ def figure_answer(measured: Measured, side: Side, figure: str, study: ClaimedStu
     if csv is None or not csv.is_file():
         return Answer((), Problem(f"there is no CSV file of the figure '{figure}'", study.command([figure])))
     try:
-        value = figure_value(csv, side.in_figure)
-    except MissingRowError as error:
-        return Answer((), Problem(str(error), f"runs that give it: {study.command([figure])}"))
+        value, error, note = figure_value(csv, side.in_figure)
+    except MissingRowError as missing:
+        return Answer((), Problem(str(missing), f"runs that give it: {study.command([figure])}"))
     of_runs = [one for (run, _), one in measured.trusts.items() if run in runs]
     trust = worst(of_runs).words if runs else ""
-    return Answer((Repetition(figure, 0, "", side.metric, 0, 0, 0, value, None, "", trust=trust),), None)
+    return Answer((Repetition(figure, 0, "", side.metric, 0, 0, 0, value, error, note, trust=trust),), None)
 
 
-def figure_value(csv: Path, wanted: FigureValue) -> float:
-    """The number in a CSV file to which a claim refers.
+def figure_value(csv: Path, wanted: FigureValue) -> tuple[float, float | None, str]:
+    """The number in a CSV file to which a claim refers, its standard error if known, and over what that is.
 
-    Raises ClaimError if the file differs from its record (that of the figure, two folders below the results), if a
-    column is missing, and if several rows match a claim about one; MissingRowError if none does.
+    A mean in a file with the columns `sd` and `pairs` has the error sd / sqrt(pairs). A mean, median or share of rows
+    of several runs, splits or chains has the error of a jackknife over these. Raises ClaimError if the file differs
+    from its record (that of the figure, two folders below the results), if a column is missing, and if several rows
+    match a claim about one; MissingRowError if none does.
     """
     if is_damaged(csv, csv.absolute().parents[2]):
         raise ClaimError(f"{csv}: changed or damaged since it was made; delete it, and its figure is drawn again")
@@ -274,7 +290,17 @@ def figure_value(csv: Path, wanted: FigureValue) -> float:
         table = table[table[column] == value if numbers else table[column].astype(str) == str(value)]
     if table.empty:
         raise MissingRowError(f"{csv.name}: no row fits {wanted.text}")
-    return _taken(table[wanted.column], wanted, csv)
+    value = _taken(table[wanted.column], wanted, csv)
+    if wanted.column == "mean" and {"sd", "pairs"} <= {*table.columns}:
+        row = table[table["mean"] == value]
+        if len(row) and row["pairs"].iloc[0] > 1:
+            pairs = int(row["pairs"].iloc[0])
+            return value, float(row["sd"].iloc[0]) / math.sqrt(pairs), f"mean of {pairs} pairs of networks"
+    over = next((name for name in REPETITIONS if name in table.columns and table[name].nunique() > 1), None)
+    if over is None or wanted.take in ("only", "min", "max"):
+        return value, None, ""
+    left_out = [_taken(table.loc[table[over] != one, wanted.column], wanted, csv) for one in table[over].unique()]
+    return value, jackknife(np.array(left_out)), f"mean of {len(left_out)} {REPETITIONS[over]}"
 
 
 def _taken(values: pd.Series, wanted: FigureValue, csv: Path) -> float:

@@ -15,8 +15,9 @@ from bnn_atlas.metrics.formulas.averages import error_of_mean
 from bnn_atlas.metrics.formulas.repetitions import SPLITS, Repetitions, over_repetitions
 
 PAIRED_ROWS, UNPAIRED = "rows, paired", "rows, not paired"
-ORDERS = re.compile(r"mean of (\d+) orders")
-"""Note of a value whose standard error is over random orders as well as over test rows."""
+FINITE = "finite draws"
+COUNTED = re.compile(r"mean of (\d+) (orders|pairs of networks|seeds|splits|chains)")
+"""Note of a value whose standard error is over these; random orders have the same test rows, whose error is in it."""
 ROWS = ("", "rows")
 """What the standard error of a row of the table may be over if it is over test rows."""
 
@@ -26,8 +27,8 @@ class Part(NamedTuple):
 
     of: str
     """`rows`, `rows, paired`, `orders`, `seeds`, `splits`, `chains` or `draws`, over which it falls as 1 / sqrt(n);
-    `finite draws`, a bias that falls as 1 / n; `rows, not paired`, of two values on the same rows, which is too large;
-    `published` or `reading`, errors of the published number."""
+    `rows, not paired`, of two values on the same rows, which is too large; `published` or `reading`, errors of the
+    published number; `finite draws`, a bias that falls as 1 / n, which has a sign and is not in the sum of squares."""
     error: float
     number: int = 0
     """The current n; 0 for errors of the published number, for rows that are not paired, and for a bias from the draws
@@ -53,8 +54,14 @@ class Estimate(NamedTuple):
 
     @property
     def error(self) -> float | None:
-        """All parts in squares; None if none is known."""
-        return math.hypot(*(part.error for part in self.parts)) if self.parts else None
+        """All parts but the bias, in squares; None if none is known."""
+        return total(self.parts)
+
+
+def total(parts: Sequence[Part]) -> float | None:
+    """All errors but the bias of finite draws, in squares; None if none is known."""
+    errors = [part.error for part in parts if part.of != FINITE]
+    return math.hypot(*errors) if errors else None
 
 
 def estimate(rows: Sequence[Repetition], study: ClaimedStudy, measured: Measured, same_rows: bool = False) -> Estimate:
@@ -71,13 +78,13 @@ def estimate(rows: Sequence[Repetition], study: ClaimedStudy, measured: Measured
     of_rows = [row.standard_error for row in rows if row.standard_error is not None and row.over in ROWS]
     if len(rows) == 1:
         row = rows[0]
-        orders = ORDERS.match(row.note)
-        of_rows = [] if orders else of_rows
-        over = "orders" if orders else row.over
+        counted = COUNTED.match(row.note)
+        of_rows = [] if counted else of_rows
+        over = counted[2] if counted else row.over
         whole = Estimate(row.value, 1, None, row.standard_error, over or "rows" * bool(of_rows), monte_carlo)
         parts = [Part("rows", of_rows[0], measured.test_rows(row.run, row.split))] if of_rows and not same_rows else []
         if row.standard_error is not None and not of_rows:
-            parts.append(Part(over, row.standard_error, int(orders[1]) if orders else row.chains))
+            parts.append(Part(over, row.standard_error, int(counted[1]) if counted else row.chains))
         elif monte_carlo is not None:
             parts.append(_of_chains(monte_carlo, row))
     else:
@@ -90,7 +97,7 @@ def estimate(rows: Sequence[Repetition], study: ClaimedStudy, measured: Measured
     if shifts and math.isfinite(whole.value):
         shift = sum(shifts) / len(rows)
         infinity = whole.value + shift
-        parts.append(Part("finite draws", abs(shift), _fewest(rows)))
+        parts.append(Part(FINITE, abs(shift), _fewest(rows)))
     return whole._replace(monte_carlo_error=monte_carlo, at_infinity=infinity, parts=tuple(parts))
 
 
@@ -114,7 +121,7 @@ def difference(
     if any(side.at_infinity is not None for side in sides):
         first, second = (side.value if side.at_infinity is None else side.at_infinity for side in sides)
         infinity = first - second
-    independent = [part for side in sides for part in side.parts if part.of != "finite draws"]
+    independent = [part for side in sides for part in side.parts if part.of != FINITE]
     if a.keys() == b.keys() and len(a) == len(own) and len(b) == len(other):
         gaps = np.array([a[key].value - b[key].value for key in a])
         error = None if same_rows else _paired_error([(a[key], b[key]) for key in a], measured)
@@ -135,10 +142,9 @@ def difference(
         found = Estimate(value, min(len(own), len(other)), None, None)
         parts = independent
         if parts:
-            over = max(parts, key=lambda part: part.error).of
-            found = found._replace(standard_error=math.hypot(*(part.error for part in parts)), over=over)
+            found = found._replace(standard_error=total(parts), over=max(parts, key=lambda part: part.error).of)
     if infinity is not None:
-        parts = [*parts, Part("finite draws", abs(infinity - found.value), _fewest([*own, *other]))]
+        parts = [*parts, Part(FINITE, abs(infinity - found.value), _fewest([*own, *other]))]
     return found._replace(at_infinity=infinity, parts=_joined(parts))
 
 

@@ -53,6 +53,8 @@ class RunPlan(Model):
     """Whether another run of the study is compared with its predictions."""
     pruned: dict[str, str] = Field(default_factory=dict)
     """Name of each network that it prunes -> the run of that network."""
+    all_rows: bool = False
+    """Whether its test rows are all that the publisher gives."""
 
 
 class FigurePlan(Model):
@@ -180,6 +182,7 @@ def claimed_study(study: Study, claims: ClaimsConfig, scale: Scale) -> ClaimedSt
             starts=starts.get(run.name),
             reference=run.name in references,
             pruned=pruned.get(run.name, {}),
+            all_rows=run.config.split.kind == "published" and run.config.split.first_test is None,
         )
         for run in chosen
     }

@@ -38,15 +38,34 @@ class Decision(NamedTuple):
 
 
 def decide(
-    relation: Relation, d: float, error: float | None, size: float | None = None, bound: float | None = None
+    relation: Relation,
+    d: float,
+    error: float | None,
+    size: float | None = None,
+    bound: float | None = None,
+    at_infinity: float | None = None,
 ) -> Decision:
     """The verdict on d with the standard error e (0 if not known) and the size s that matters.
 
-    `equals`: differs where |d| > s and |d| > 2 e, cannot be told where 2 e > s and |d| <= 2 e, and agrees otherwise.
+    `equals`: differs where |d| > s and |d| > 2 e, cannot tell where 2 e > s and |d| <= 2 e, and agrees otherwise.
     `above` (`below` with -d): holds where d >= s and d > 2 e; holds, smaller where 2 e < d < s; does not hold where
-    d + 2 e < s; else it cannot be told. `alike`, `at_least` and `at_most`: holds where the whole interval d +- 2 e is
-    within -s to s, or on its side of the bound; does not hold where all of it is outside; else it cannot be told.
+    d + 2 e < s; else cannot tell. `alike`, `at_least` and `at_most`: holds where the whole interval d +- 2 e is
+    within -s to s, or on its side of the bound; does not hold where all of it is outside; else cannot tell.
+
+    With `at_infinity`, d at infinitely many draws, the verdict is the one on which both values agree; of "holds" and
+    "holds, smaller" it is the second, and otherwise it is "cannot tell".
     """
+    here = _decide(relation, d, error, size, bound)
+    there = here if at_infinity is None else _decide(relation, at_infinity, error, size, bound)
+    if here.verdict == there.verdict:
+        return here
+    if {here.verdict, there.verdict} == {Verdict.HOLDS, Verdict.SMALLER}:
+        return here if here.verdict is Verdict.SMALLER else there
+    reason = f"{d:.3g} with these draws ({here.verdict}), {at_infinity:.3g} with infinitely many ({there.verdict})"
+    return Decision(Verdict.CANNOT_TELL, reason)
+
+
+def _decide(relation: Relation, d: float, error: float | None, size: float | None, bound: float | None) -> Decision:
     e, s = error or 0.0, size or 0.0
     if relation == "equals":
         return _equal(d, e, s)
@@ -60,16 +79,13 @@ def decide(
     return _within(d, e, low, high)
 
 
-def decide_without_error(
-    relation: Relation, d: float, error: float | None, size: float | None = None, bound: float | None = None
-) -> Decision:
-    """The verdict where `error` is not all of the error, or none is known: none near the limit, and it says so."""
-    limit = size if bound is None else bound
+def without_error(decision: Decision, relation: Relation, d: float, limit: float | None, why: str) -> Decision:
+    """The decision where not all of the error of d is known, and why: none near the limit, and it says so."""
+    unknown = f"{NOT_KNOWN} ({why})"
     held = {"equals": abs(d), "alike": abs(d), "below": -d}.get(relation, d)
     if limit and abs(held - limit) <= NEAR * abs(limit):
-        return Decision(Verdict.CANNOT_TELL, f"{NOT_KNOWN}, and {held:.3g} is within {NEAR:.0%} of {limit:g}")
-    found = decide(relation, d, error, size, bound)
-    return found._replace(reason="; ".join(filter(None, (found.reason, NOT_KNOWN))))
+        return Decision(Verdict.CANNOT_TELL, f"{unknown}, and {held:.3g} is within {NEAR:.0%} of {limit:g}")
+    return decision._replace(reason="; ".join(filter(None, (decision.reason, unknown))))
 
 
 def _equal(d: float, e: float, s: float) -> Decision:

@@ -12,13 +12,14 @@ from typing import NamedTuple
 import pandas as pd
 
 from bnn_atlas.claims.answer import answer, row_of
-from bnn_atlas.claims.estimate import UNPAIRED, Estimate, Part, difference, estimate
+from bnn_atlas.claims.estimate import FINITE, PAIRED_ROWS, UNPAIRED, Estimate, Part, difference, estimate, total
 from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import IDENTITIES, ClaimedStudy
-from bnn_atlas.claims.rules import HOLDS, Decision, Verdict, decide, decide_without_error
+from bnn_atlas.claims.rules import HOLDS, Decision, Verdict, decide, without_error
 from bnn_atlas.claims.sides import Answer, Problem, Repetition
 from bnn_atlas.config.claims.claim import Claim, Side
 from bnn_atlas.config.metrics import OF_CHAINS, OF_REFEREE, OF_ROWS, value_range
+from bnn_atlas.metrics.gathering.marginals import OF_MARGINALS
 from bnn_atlas.metrics.judgement.checks import DIVERGED, NOISES
 from bnn_atlas.metrics.judgement.trust import FIT, Trust, reference_word, worst
 
@@ -26,10 +27,12 @@ CURVES = {"lppd": "lppd_cumulative_chains"}
 """Metric of all chains -> the same metric by number of chains."""
 CEILINGS = ("agreement", "total_variation")
 """Metrics against a reference, whose chains among themselves have the best value, `<metric>_ceiling`."""
-EXACT = OF_ROWS | {"gradients_sampling", "gradients_total"}
-"""Metrics without an error."""
+EXACT = OF_ROWS | {"gradients_sampling", "gradients_total", "transpositions_ceiling", "pair_transpositions_ceiling"}
+"""Metrics without an error: fitted without a network, counted, or in closed form."""
 OF_MEAN = {"rmse", "rmse_original_units"}
 """Metrics of the predictive mean alone."""
+TO_MEASURE, ONE_VALUE, ONE_FIT, ONE_SET = "to measure again", "one value of a figure", "one fit", "one set of chains"
+"""Why an error is not known."""
 SAME_SHELL = 0.1
 """Largest relative change of theta^2 of chains that have stayed at their warm starts."""
 
@@ -43,7 +46,7 @@ class Judgement(NamedTuple):
     reason: str
     """Why it is what it is, unless it agrees or holds with a known error; else empty."""
     needed: str
-    """What would settle a claim that cannot be told or is to be run; else empty."""
+    """What would settle a claim that is "cannot tell" or to be run; else empty."""
     identity: str
     """What the runs behind it are to the paper (`plan.IDENTITIES`)."""
     own: Estimate | None
@@ -77,7 +80,13 @@ class Judgement(NamedTuple):
     @property
     def error(self) -> float | None:
         """Standard error of d; None if none is known."""
-        return _error(self.parts)
+        return total(self.parts)
+
+    @property
+    def d_at_infinity(self) -> float | None:
+        """The same at infinitely many draws; None if that is not known."""
+        found = self.measured
+        return None if found is None or found.at_infinity is None else found.at_infinity - self.claim.target
 
     @property
     def measured(self) -> Estimate | None:
@@ -141,7 +150,7 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     if claim.full_size and reductions:
         reason = f"the number is one of the paper's settings, and this scale reduces {', '.join(reductions)}"
         return nothing._replace(reason=reason, needed=f"scale paper: {study.command(_made(claim), 'paper')}")
-    if problem := own.problem or (other and (other.problem or _same_row(own, other, study, least))):
+    if problem := own.problem or (other and (other.problem or _same_row(own, other, study, claim))):
         return nothing._replace(reason=problem.reason, needed=problem.needed)
     every = (*own.rows, *(other.rows if other else ()))
     if why := _diverged(every, behind, measured):
@@ -161,17 +170,29 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     judged = judged._replace(d=found.value - claim.target, parts=(*found.parts, *_of_published(claim)))
     if unsaid := _says_nothing(claim, every, study, measured):
         return judged._replace(verdict=Verdict.CANNOT_TELL, reason=unsaid.reason, needed=unsaid.needed)
-    rule = decide if _has_error(judged) else decide_without_error
-    decision = rule(claim.relation, found.value - claim.target, judged.error, claim.size, claim.bound)
+    d = found.value - claim.target
+    decision = decide(claim.relation, d, judged.error, claim.size, claim.bound, judged.d_at_infinity)
+    if why := _without_error(judged):
+        limit = claim.size if claim.bound is None else claim.bound
+        decision = without_error(decision, claim.relation, d, limit, why)
     return _settled(judged, decision, measured)
 
 
-def _has_error(judged: Judgement) -> bool:
-    """Whether the error of what a claim is about is known, on both sides of a comparison, or is 0 by nature."""
-    if judged.measured and judged.measured.parts and judged.measured.repetitions > 1:
-        return True
+def _without_error(judged: Judgement) -> str:
+    """Why the error of what a claim is about is not known; empty if it is, on both sides, or is 0 by nature."""
+    if judged.measured and judged.measured.error is not None and judged.measured.repetitions > 1:
+        return ""
+    study = judged.study
     sides = zip((judged.own, judged.other), judged.rows.values(), strict=False)
-    return all(one is None or one.parts or all(_is_exact(row, judged.study) for row in rows) for one, rows in sides)
+    lacking = [row for one, rows in sides if one and one.error is None for row in rows if not _is_exact(row, study)]
+    if not lacking:
+        return ""
+    run = lacking[0].run
+    if run not in study.runs:
+        return ONE_VALUE
+    if not study.runs[run].chained:
+        return ONE_FIT
+    return TO_MEASURE if lacking[0].metric in OF_MARGINALS else ONE_SET
 
 
 def _is_exact(row: Repetition, study: ClaimedStudy) -> bool:
@@ -209,10 +230,6 @@ def leading(claims: Sequence[tuple[str, str]]) -> int:
     return min(run, key=lambda number: IDENTITIES.index(claims[number][1]), default=0)
 
 
-def _error(parts: Sequence[Part]) -> float | None:
-    return math.hypot(*(part.error for part in parts)) if parts else None
-
-
 def _of_published(claim: Claim) -> list[Part]:
     """The errors of the number that the claim should equal."""
     if claim.relation != "equals" or claim.published is None:
@@ -225,10 +242,16 @@ def _deciding(judged: Judgement) -> str:
     """What would decide a claim that the errors leave open: the smallest number of what they fall with.
 
     That is more of what the largest part falls with or, if this alone does not decide, more of everything that makes up
-    a tenth of the variance. Otherwise it is what bounds the rest.
+    a tenth of the variance. Otherwise it is what bounds the rest. Test rows become more with more splits, unless they
+    are all that the publisher gives.
     """
-    if not _has_error(judged):
-        return "an error of the value"
+    if why := _without_error(judged):
+        named = [name for side in judged.claim.sides.values() for name in side.runs]
+        return judged.study.command(named) if why == TO_MEASURE else "its spread over other seeds, for an error"
+    behind = [judged.study.runs[name] for name in judged.study.runs_behind(judged.claim)]
+    if any(plan.all_rows for plan in behind):
+        fixed_rows = [part._replace(number=0) if part.of in ROWS else part for part in judged.parts]
+        judged = judged._replace(parts=tuple(fixed_rows))
     parts = judged.parts
     ours = sorted((part for part in parts if part.number), key=lambda part: -part.error)
     variance = sum(part.error**2 for part in ours)
@@ -237,14 +260,14 @@ def _deciding(judged: Judgement) -> str:
             if _decides(judged, more, factor):
                 return " and ".join(_more(part, factor) for part in more)
     fixed = {part.of: part.error for part in parts if not part.number}
-    if UNPAIRED in fixed:
-        return "the values of single test rows, to pair both sides"
-    if "finite draws" in fixed:
-        return "more draws of the reference"
+    now, wanted = judged.error or 0.0, next((factor for factor in FACTORS if _decides(judged, parts, factor)), None)
+    error = f"an error below {now / math.sqrt(wanted):.2g} (now {now:.2g})" if wanted else ""
+    for found, needed in FIXED.items():
+        if found in fixed:
+            return "; ".join(filter(None, (needed, error)))
     if not fixed or not judged.claim.size:
-        return "an error of the value"
-    now = math.hypot(*fixed.values())
-    return f"a published number with an error below {judged.claim.size / 2:.2g} (now {now:.2g})"
+        return error or "a value farther from the limit"
+    return f"a published number with an error below {judged.claim.size / 2:.2g} (now {math.hypot(*fixed.values()):.2g})"
 
 
 def _decides(judged: Judgement, more: Sequence[Part], factor: float) -> bool:
@@ -252,30 +275,38 @@ def _decides(judged: Judgement, more: Sequence[Part], factor: float) -> bool:
 
     With more draws, d moves on to its value at infinitely many as the bias falls.
     """
-    claim, found = judged.claim, judged.measured
-    d = judged.d or 0.0
-    if found and found.at_infinity is not None and any(part.of == "finite draws" for part in more):
-        d = found.at_infinity + (found.value - found.at_infinity) / math.sqrt(factor) - claim.target
+    claim, d, at_infinity = judged.claim, judged.d or 0.0, judged.d_at_infinity
+    if at_infinity is not None and any(part.of == FINITE for part in more):
+        d = at_infinity + (d - at_infinity) / math.sqrt(factor)
     parts = [part._replace(error=part.error / math.sqrt(factor)) if part in more else part for part in judged.parts]
-    return decide(claim.relation, d, _error(parts), claim.size, claim.bound).verdict is not Verdict.CANNOT_TELL
+    found = decide(claim.relation, d, total(parts), claim.size, claim.bound, at_infinity)
+    return found.verdict is not Verdict.CANNOT_TELL
 
 
 def _more(part: Part, factor: float) -> str:
     """The number with which the variance of a part is smaller by a factor."""
-    number = part.number * (math.sqrt(factor) if part.of == "finite draws" else factor)
-    rounded = math.ceil(float(f"{number:.2g}"))
-    return f"about {max(rounded, part.number + 1):,} {NAMES[part.of]} (now {part.number:,})"
+    now = 1 if part.of in ROWS else part.number
+    rounded = math.ceil(float(f"{now * (math.sqrt(factor) if part.of == FINITE else factor):.2g}"))
+    return f"about {max(rounded, now + 1):,} {NAMES[part.of]} (now {now:,})"
 
 
 FACTORS = [1.005**step for step in range(1, 1847)]
 """By how much a variance is made smaller, up to 10,000: more is no advice."""
+ROWS = ("rows", PAIRED_ROWS)
+FIXED = {
+    UNPAIRED: "the values of single test rows, to pair both sides",
+    FINITE: "more draws of the reference",
+    **dict.fromkeys(ROWS, "more test rows than there are"),
+}
+"""Part of an error that does not fall with chains, draws, seeds or splits -> what would make it smaller."""
 NAMES = {
-    "rows": "test rows",
-    "rows, paired": "test rows",
+    "rows": "splits",
+    PAIRED_ROWS: "splits",
     "orders": "random orders",
-    "finite draws": "draws per chain",
+    FINITE: "draws per chain",
     "draws": "draws per chain",
     "pairs": "chains",
+    "pairs of networks": "pairs of networks",
     "triples": "chains",
     "chains": "chains",
     "seeds": "seeds",
@@ -464,13 +495,13 @@ def _least_chains(claim: Claim) -> int:
     return max(named, default=1) + (len(named) == 1)
 
 
-def _same_row(own: Answer, other: Answer, study: ClaimedStudy, least: int) -> Problem | None:
+def _same_row(own: Answer, other: Answer, study: ClaimedStudy, claim: Claim) -> Problem | None:
     """The problem if a measurement is compared with itself: the claim would hold or fail whatever was measured."""
     compared = {_measured(row) for row in other.rows}
     for row in own.rows:
         if _measured(row) in compared:
-            more = study.scales_with(row.run, max(least, row.chains + row.excluded + 1))
-            needed = f"scale {' or '.join(more)}: {study.command([row.run], more[0])}" if more else "more chains"
+            more = study.scales_with(row.run, max(_least_chains(claim), row.chains + row.excluded + 1))
+            needed = f"scale {' or '.join(more)}: {study.command(_made(claim), more[0])}" if more else "more chains"
             return Problem(
                 f"run '{row.run}' has {row.chains:,} chains of {row.draws:,} draws in all: both values are the same "
                 "measurement",
