@@ -279,18 +279,19 @@ def cannot_fail(claim: Claim, classes: bool = False) -> str:
 
 
 def cannot_agree(claim: Claim) -> str:
-    """Why no value can agree with the published number, and what to do; empty for a sound claim.
+    """Why hardly any value can agree with the published number, and what to do; empty for a sound claim.
 
-    Two standard errors of the published number, its reading included, have to be less than the size.
+    The size has to be four standard errors of the published number, its reading included: half of what agrees is then
+    left for the errors of what is measured. (Rounding by a thousandth is no matter.)
     """
     if claim.relation != "equals" or claim.published is None:
         return ""
     error = math.hypot(claim.published.of_mean or 0.0, claim.published.reading or 0.0)
-    if error == 0 or 2 * error < (claim.size or 0.0):
+    if 4 * error <= 1.001 * (claim.size or 0.0):
         return ""
     return (
-        f"the published number has an error of {error:.2g}, and twice that is not below size {claim.size:g}: however "
-        f"well it is measured, no value would agree; give a size of {4 * error:.2g} or more, or use another relation"
+        f"the published number has an error of {error:.2g}, and four times that is more than the size {claim.size:g}: "
+        f"it could hardly agree, however well it is measured; give a size of {4 * error:.2g} or more"
     )
 
 

@@ -119,7 +119,7 @@ def _check_used(row: Mapping[str, Any], fields: Sequence[str], texts: Any, where
 def _published(
     key: Any, known: dict[str, Any], numbers: Mapping[str, Number], where: str, is_family: bool
 ) -> dict[str, Any]:
-    """The published number of a claim; `known` gets its text and that of its error."""
+    """The published number of a claim; `known` gets its text, that without its sign, and that of its error."""
     if not isinstance(key, str):
         raise ConfigError(f"{where}.published = {key!r}: give the key of a published number, as text")
     found = []
@@ -133,7 +133,7 @@ def _published(
     value: Decimal = found[0].value - found[1].value if len(found) > 1 else found[0].value
     error, of_mean, reading = (_both(found, name) for name in ("error", "of_mean", "read_off"))
     printed = found[0].error if len(found) == 1 else None
-    known |= {"value": value} | ({} if printed is None else {"error": printed})
+    known |= {"value": value, "by": abs(value)} | ({} if printed is None else {"error": printed})
     text = f"~{value}" if reading is not None else str(value)
     if error is not None:
         digits = max(0, -int(value.as_tuple().exponent))
