@@ -1,5 +1,6 @@
 """Runs that a kind of figure does not fit are refused when the configuration is read."""
 
+import re
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def checked(folder: Path, runs: dict[str, Any], /, **figure: Any) -> None:
         (
             {"a": SCALES, "b": ENSEMBLE},
             {"draw": "sampling_vs_ensemble", "labels": {"a": "x"}},
-            "'a-scale0.3' and 'a-scale1' have one row, method in 'sampling_vs_ensemble' but differ in more",
+            "'a-scale0.3' and 'a-scale1' have the same label and method in 'sampling_vs_ensemble' but differ in more",
         ),
         ({"a": SEEDS, "b": ENSEMBLE}, {"draw": "sampling_vs_ensemble"}, None),
         ({"a": RUN, "b": SAMPLED}, {"draw": "prior_depth"}, "shows one sampling method, not mclmc, hmc"),
@@ -71,7 +72,7 @@ def checked(folder: Path, runs: dict[str, Any], /, **figure: Any) -> None:
         (
             {"a": RUN, "b": SAMPLED},
             {"draw": "cumulative_lppd", "labels": {"a": "MILE", "b": "MILE"}},
-            "'a' and 'b' have one label, dataset in 'cumulative_lppd' but differ in more than their seeds",
+            "'a' and 'b' have the same label and dataset in 'cumulative_lppd' but differ in more than their seeds",
         ),
         ({"a": SEEDS}, {"draw": "cumulative_lppd", "labels": {"a": "MILE"}}, None),
         ({"a": RUN}, {"draw": "cumulative_lppd", "runs": ["a", "a"]}, "'a' is named twice, by 'a' and 'a'"),
@@ -84,7 +85,7 @@ def checked(folder: Path, runs: dict[str, Any], /, **figure: Any) -> None:
         (
             {"a": TEMPERATURES, "b": SAMPLED},
             {"draw": "cold_posterior", "labels": {"a": "x", "b": "x"}},
-            "'a-temperature1' and 'b' have one line, place",
+            "'a-temperature1' and 'b' have the same label and x value",
         ),
         (
             {"a": RUN, "b": RUN, "c": RUN | TO_A, "d": RUN | TO_B},
@@ -149,8 +150,8 @@ def test_runs_of_one_label_that_are_no_repetitions_are_never_averaged(name: str,
     slow = RUN | {"method": RUN["method"] | {"warmup": 2000}}
     study = studies(tmp_path, {"a": RUN, "b": slow, "c": SEEDS})["small"]
     config = FigureConfig(draw=name, runs=("a", "b"), labels=dict.fromkeys("ab", "x"))
-    together = f"'a' and 'b' have one {', '.join(kinds()[name].repeats)} in '{name}' but differ in more than"
-    assert any(together in each for each in _wrong_kinds_of_runs(config, kinds()[name], shown_of(study, "ab")))
+    together = re.compile(f"'a' and 'b' (have the same|are averaged).* in '{name}' but differ in more than")
+    assert any(together.search(each) for each in _wrong_kinds_of_runs(config, kinds()[name], shown_of(study, "ab")))
     config = FigureConfig(draw=name, runs=("c",), labels={"c": "x"})
     assert not any("differ" in each for each in _wrong_kinds_of_runs(config, kinds()[name], shown_of(study, "c")))
 
@@ -183,6 +184,14 @@ def test_sets_that_a_kind_cannot_compare_or_show(name: str, runs: dict[str, Any]
     made = {each: Run("s", each, each, "paper", {}, RunConfig.model_validate(run), ()) for each, run in runs.items()}
     found = " ".join(_wrong_sets(kinds()[name], made))
     assert message in found if message else not found
+
+
+@pytest.mark.parametrize("name", kinds())
+def test_no_condition_of_a_kind_says_what_another_says_already(name: str) -> None:
+    found, sets = conditions(kinds()[name]), "runs with evaluate.shifts or evaluate.out_of_distribution"
+    assert len(found) == len(set(found))
+    named = [each for each in found if re.search(r"evaluate\.(shifts|out_of_distribution)", each)]
+    assert sets not in named or named == [sets]
 
 
 def test_functions_are_at_the_inputs_that_a_kind_draws(tmp_path: Path) -> None:

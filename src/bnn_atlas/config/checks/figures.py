@@ -257,13 +257,14 @@ def conditions(kind: Kind) -> list[str]:
     found += [f"the method {' or '.join(kind.methods)}"] if kind.methods else []
     found += [HAS[need][1] for need in kind.needs]
     found += [f"{HAS[need][1]} (at least one)" for need in kind.some]
-    found += [f"runs with {text.partition('give the run ')[2]}" for of, _, text in NEEDED if {*of} & {*kind.files}]
+    named = OF_SETS if kind.shifts or "other data" in kind.needs else ()  # which sets is said by another condition
+    needed = [text for of, _, text in NEEDED if {*of}.difference(named) & {*kind.files}]
+    found += [f"runs with {text.partition('give the run ')[2]}" for text in needed]
     found += ["runs with an alignment"] if any("{alignment}" in FILES[file] for file in kind.files) else []
     found += [f"data sets with generate.kind '{kind.generated}'"] if kind.generated else []
     if kind.ensemble:
-        found.append(
-            f"a deep ensemble {kind.ensemble}" if kind.ensemble == "beside samplers" else "one sampling method"
-        )
+        both = "at least one deep ensemble and one sampling method"
+        found.append(both if kind.ensemble == "beside samplers" else "one sampling method, and deep ensembles if any")
     if kind.most and kind.most == kind.least:
         found.append(f"exactly {kind.most} runs (each split counts as one)")
     else:
@@ -273,13 +274,25 @@ def conditions(kind: Kind) -> list[str]:
     found += [f"at most {kind.most_datasets} data sets"] if kind.most_datasets else []
     found += [f"at most {kind.most_other_data} out-of-distribution data sets"] if kind.most_other_data else []
     found += [f"the same {what} in evaluate.shifts of all runs" for what in kind.shifts]
-    found += [f"runs with the same {' and '.join(kind.repeats)} may differ only in their seeds"] if kind.repeats else []
+    if kind.repeats:
+        same = f"with the same {_repeated(kind)} may differ only" if _repeated(kind) else "that differ only"
+        found.append(f"runs {same} in their seeds")
     found += [f"runs that differ in {' or '.join(kind.along)}"] if kind.along else []
     found += [f"runs with the same {' and '.join(kind.same)}"] if kind.same else []
     found += [f"no two runs or splits with the same {' and '.join(kind.apart)}"] if kind.apart else []
     found += [REFERENCE[kind.reference]] if kind.reference else []
     found += ["{} to {} alignments (each split counts as one)".format(*kind.alignments)] if kind.alignments else []
     return found
+
+
+REPEATED = {"figure": "", "row": "label", "column": "label", "line": "label", "place": "x value"}
+"""What runs that are repetitions of each other share (`Kind.repeats`), if it has another name for users."""
+
+
+def _repeated(kind: Kind) -> str:
+    """What the repetitions of one setting have in common in a kind of figure; empty if all its runs are repetitions."""
+    names = ", ".join(dict.fromkeys(REPEATED.get(part, part) for part in kind.repeats))
+    return " and ".join(names.rsplit(", ", 1))
 
 
 REFERENCE = {
@@ -465,9 +478,10 @@ def _wrong_kinds_of_runs(config: FigureConfig, kind: Kind, runs: Mapping[str, Ru
         other, first = seen.setdefault(tuple(parts[part] for part in kind.repeats), (name, setting))
         if first != setting:
             by_label = {"label", "row", "column", "line"} & {*kind.repeats}
+            have = f"have the same {_repeated(kind)}" if _repeated(kind) else "are averaged"
             yield (
-                f".runs: '{other}' and '{name}' have one {', '.join(kind.repeats)} in '{kind.name}' but differ in more "
-                f"than their seeds; {'give them different labels, or ' if by_label else ''}leave one out"
+                f".runs: '{other}' and '{name}' {have} in '{kind.name}' but differ in more than their seeds; "
+                f"{'give them different labels, or ' if by_label else ''}leave one out"
             )
 
 
