@@ -1,5 +1,6 @@
 """What the rules are told of figures: targets, inputs, code and settings."""
 
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -91,6 +92,20 @@ def test_another_title_is_a_heading_of_the_page_and_draws_nothing_again(tmp_path
     ]  # fmt: skip
     assert one.settings == other.settings
     assert one.described() == other.described()
+
+
+def test_a_caption_says_what_the_scale_changes(tmp_path: Path) -> None:
+    def smaller(study: dict[str, Any]) -> None:
+        study["runs"]["one"] = {**study["runs"]["one"], "scales": {"demo": {"chains": 2}}}
+        few = {"draw": "cumulative_lppd", "runs": ["one"], "caption": "Own.", "scales": {"demo": {}}}
+        study["figures"]["few"] = few
+
+    paper = atlas(tmp_path, smaller)
+    demo = load_atlas({"studies": ["small"], "scale": "demo"}, tmp_path)
+    assert figure(paper, "small_few").described()["caption"] == "Own."
+    caption = figure(demo, "small_few").described()["caption"]
+    assert re.fullmatch(r"Own\. Scale ``demo`` changes ``one`` \(``chains: \d+ -> 2``\)\.", caption)
+    assert caption.endswith(figures(demo).captions("small")["few"]["reduced"])
 
 
 def test_a_run_that_another_study_lacks_at_a_scale_is_named(tmp_path: Path) -> None:

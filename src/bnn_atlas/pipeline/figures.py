@@ -150,9 +150,9 @@ class Figure:
             "figure": self.name,
             "kind": self.kind.name,
             "module": self.kind.module,
-            "caption": self.config.caption or "",
+            "caption": " ".join(filter(None, (self.config.caption, self.reduced))),
             "scale": self._atlas.settings.scale,
-            "reductions": {name.removesuffix(run.name) + run.entry: list(run.reductions) for name, run in runs},
+            "reductions": self._reductions,
             **_marks(self.runs.values(), self._atlas),
             "runs": list(self.runs),
             "own": self.config.model_dump(mode="json", exclude={"caption", "title"}),
@@ -187,6 +187,17 @@ class Figure:
                 for split in range(run.config.split.count)
             ],
         }
+
+    @property
+    def reduced(self) -> str:
+        """A sentence of a caption with what the scale changes in the paper's settings; empty if it changes nothing."""
+        texts = [f"``{entry}`` (``{'; '.join(of)}``)" for entry, of in self._reductions.items() if of]
+        return f"Scale ``{self._atlas.settings.scale}`` changes {', '.join(texts)}." if texts else ""
+
+    @property
+    def _reductions(self) -> dict[str, list[str]]:
+        """Entry -> what the scale changes in its runs."""
+        return {name.removesuffix(run.name) + run.entry: list(run.reductions) for name, run in self.runs.items()}
 
     @property
     def _claims(self) -> dict[str, list[str]]:
@@ -320,13 +331,14 @@ class Figures:
         return {f"{s}/{name}": path for (s, name), path in sorted(pictures.items()) if (s, name) in named}
 
     def captions(self, study: str) -> dict[str, dict[str, str]]:
-        """Figure -> its heading, where its page finds its caption and notes, and what the study's file adds."""
+        """Figure -> its heading, files of its caption and notes, what the study's file adds, what the scale changes."""
         return {
             figure.name: {
                 "title": figure.label,
                 "caption": _caption(figure.kind.name),
                 "notes": f"workflow/report/notes/{figure.kind.name}.rst",
                 "text": figure.config.caption or "",
+                "reduced": figure.reduced,
             }
             for figure in self.of(study)
         }

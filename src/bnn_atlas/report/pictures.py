@@ -72,7 +72,7 @@ class Figure(NamedTuple):
     text: str
     """What the study's file adds."""
     reading: str
-    """The rest of the caption and the notes, in Markdown."""
+    """The rest of the caption, the notes, and what the scale reduces, in Markdown."""
     picture: Path | None
     latex: Path | None
     numbers: Numbers | None
@@ -101,7 +101,7 @@ def figures(
                 title=given.get("title") or name.replace("_", " "),
                 seen=seen,
                 text=given.get("text", ""),
-                reading="\n\n".join(filter(None, (definitions, notes))),
+                reading="\n\n".join(filter(None, (definitions, notes, _paragraph(given.get("reduced", ""))))),
                 picture=picture,
                 latex=latex,
                 numbers=numbers(data) if data else None,
