@@ -117,7 +117,7 @@ ridge_panel <- function(curves) {
     ggplot2::coord_cartesian(clip = "off") +
     ggplot2::scale_y_continuous(breaks = base, labels = labels, expand = ggplot2::expansion(add = c(0.15, 0.1))) +
     ggplot2::labs(
-      title = paste0(curves$layer[1], if (curves$role[1] == "bias") ", biases" else ", weights"),
+      title = paste0(sub("^l", "L", curves$layer[1]), if (curves$role[1] == "bias") ", biases" else ", weights"),
       x = "parameter value", y = NULL
     ) +
     theme_atlas() +

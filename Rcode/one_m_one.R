@@ -89,7 +89,7 @@ region_panel <- function(grid, panel, limit, many, key, first, lowest, leftmost)
     if (!is.null(many)) sprintf("%s draws", format(many, big.mark = ",")),
     if (outside > 0) sprintf("%s outside", format(outside, big.mark = ","))
   )
-  within <- sprintf("%.0f %%", 100 * mean(panel$w1^2 + panel$w2^2 <= stats::qchisq(0.95, 2) * panel$prior_sd[1]^2))
+  within <- sprintf("%.0f%%", 100 * mean(panel$w1^2 + panel$w2^2 <= stats::qchisq(0.95, 2) * panel$prior_sd[1]^2))
   colours <- viridisLite::viridis(length(region_shares) - 1, direction = -1, option = "C")
   names <- sprintf("%g", 100 * region_shares[-1])
   angle <- seq(0, 2 * pi, length.out = 181)
@@ -102,7 +102,7 @@ region_panel <- function(grid, panel, limit, many, key, first, lowest, leftmost)
     # White under black shows on every colour.
     ggplot2::geom_path(data = circle, colour = "white", linewidth = points_wide(1.1), show.legend = FALSE) +
     ggplot2::geom_path(
-      data = circle, ggplot2::aes(linetype = "95 % of the prior"), linewidth = points_wide(0.7),
+      data = circle, ggplot2::aes(linetype = "95% of the prior"), linewidth = points_wide(0.7),
       show.legend = c(fill = FALSE, linetype = TRUE)
     ) +
     ggplot2::annotate(
@@ -126,7 +126,7 @@ region_panel <- function(grid, panel, limit, many, key, first, lowest, leftmost)
     ggplot2::scale_x_continuous(breaks = scales::breaks_extended(4), labels = axis_numbers) +
     ggplot2::scale_y_continuous(breaks = scales::breaks_extended(4), labels = axis_numbers) +
     ggplot2::labs(
-      title = if (first) sprintf("prior sd %.3g", panel$prior_sd[1]), x = if (lowest) "incoming weight w1",
+      title = if (first) sprintf("Prior sd %.3g", panel$prior_sd[1]), x = if (lowest) "incoming weight w1",
       y = if (leftmost) sprintf("M = %d\noutgoing weight w2", panel$hidden[1])
     ) +
     theme_atlas() +

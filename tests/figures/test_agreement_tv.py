@@ -106,7 +106,7 @@ def test_a_reference_that_has_not_converged_is_said_to(tmp_path: Path) -> None:
 def test_published_predictions_have_no_ceiling_and_no_numbers_of_other_data(tmp_path: Path) -> None:
     numbers, said = agreements([run(tmp_path, "SGLD", 0.94)])
     assert set(numbers["group"]) == {"same posterior"}
-    assert said == "Reference: the predictions ref."
+    assert said == "Reference: the published predictions ref."
     assert numbers["published"].isna().all()
     assert number(agreements([run(tmp_path, "SGLD", 0.94, dataset="cifar10")]).numbers, "SGLD", "agreement")[
         "published"
@@ -119,7 +119,7 @@ def test_the_ceiling_of_published_predictions_is_that_of_their_two_versions(tmp_
     numbers, said = agreements(shown)
     ceiling = numbers[numbers["group"] == "ceiling"].set_index("metric")["value"]
     assert ceiling.to_dict() == {"agreement": 0.9904, "total_variation": 0.0101}
-    assert said == "Reference: the predictions hmc imdb."
+    assert said == "Reference: the published predictions hmc_imdb."
     figure = agreement_tv(shown).figure
     assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["two published versions", "SGLD"]
     entries = [text.get_text() for text in figure.legends[0].get_texts()]

@@ -36,8 +36,8 @@ def test_what_is_outside_chance_is_named(tmp_path: Path) -> None:
     good, wide = figure.axes[:2]
     assert not good.texts
     # 1.96 sqrt(0.25 / 400) = 0.049 at the level 0.5, less at the others.
-    # 95 % is too near to 90 % for a label of its own.
-    assert [text.get_text() for text in wide.texts] == ["+6 %"] * 3
+    # 95% is too near to 90% for a label of its own.
+    assert [text.get_text() for text in wide.texts] == ["+6%"] * 3
 
 
 def test_seeds_share_a_column(tmp_path: Path) -> None:

@@ -46,7 +46,8 @@ def test_every_mark_is_inside_beside_its_statement_and_numbers(tmp_path: Path) -
     assert [text.get_text() for text in ax.texts][:2] == ["table 1", "0.5  \N{RIGHTWARDS ARROW}  0.55"]
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert names[0] == "it is 0.5"
-    assert max(map(len, names)) <= LETTERS
+    assert max(len(line) for name in names for line in name.splitlines()) <= LETTERS
+    assert [name.count("\n") for name in names] == [0, 0, 0, 1], "a long statement has a second line"
     assert ax.get_title(loc="right") == "1 of 5 to run"
 
 

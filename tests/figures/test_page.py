@@ -9,6 +9,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.hmc_posteriors.agreement import convergence_text
@@ -88,6 +89,26 @@ def test_the_sign_is_at_the_names_of_untrusted_runs_wherever_they_are(
     head = " ".join(figure.get_suptitle().split())
     assert head.startswith("a note † not to be trusted: SG (R-hat")
     assert "two lines (R-hat" in head
+
+
+@pytest.mark.parametrize(
+    ("title", "written_as"),
+    [
+        ("test rows", "Test rows"),
+        ("log-likelihood, at most 3", "Log-likelihood, at most 3"),
+        ("notMNIST", "notMNIST"),
+        ("layer0.bias[7]", "layer0.bias[7]"),
+        ("d = 60", "d = 60"),
+    ],
+)
+def test_titles_begin_with_a_capital_unless_they_begin_with_a_symbol_or_a_name(
+    title: str, written_as: str, outputs: Callable[[str], FigureOutputs], provenance: Provenance
+) -> None:
+    figure = drawn([], lambda ax: ax.set_title(title, fontsize=5), outputs("a"), provenance, notes=[title])
+    (ax,) = figure.axes
+    assert ax.get_title(loc="left") == written_as
+    assert figure.get_suptitle() == written_as
+    assert [text.get_fontsize() for text in ax.findobj(Text) if text.get_text() == written_as] == [5]
 
 
 def test_a_picture_without_names_names_the_untrusted_above_it(

@@ -42,7 +42,7 @@ def test_shares_below_the_limit_and_bins_that_hold_all(tmp_path: Path) -> None:
     assert weights["share"].iloc[-1] == pytest.approx(2 / 6), "infinite and very large ones are in the last bin"
     found = table[(table["kind"] == "at most 1.1") & table["form"].str.startswith("rank")]
     assert found["left_out"].tolist() == [0, 1]
-    remarks = ["without R-hat: constant draws" in ax.texts[0].get_text() for ax in rhat_histograms([one]).figure.axes]
+    remarks = ["without R-hat: constant draws" in ax.get_title("right") for ax in rhat_histograms([one]).figure.axes]
     assert remarks == [False, True], "in the panel that leaves values out, and only there"
 
 

@@ -36,6 +36,8 @@ MOST_NAMED, MOST_REASONS = 5, 2
 """Largest numbers of names that a head explains, and of reasons for each; a run's diagnostics page has them all."""
 AFTER_A_NAME = (",", ":", " (", "\n")
 """What may follow a name in a picture's text."""
+PLAIN_WORD = re.compile(r"^[a-z](?=[a-z]+(?:[\s,:-]|$))")
+"""First letter of a text that begins with a word in small letters, not with a symbol or a name such as notMNIST."""
 
 
 class FigureOutputs(NamedTuple):
@@ -127,6 +129,8 @@ class Drawing(NamedTuple):
         trusts = trusted(shown, self.names)
         signed = _sign(figure, trusts)
         _head(figure, [*self.notes, sign_text(trusts, signed)])
+        _capitals(figure)
+        figure.align_ylabels()
         if note := scale_note(provenance):
             _add_note(figure, note)
         _settle(figure)
@@ -232,6 +236,20 @@ def _head(figure: Figure, texts: Sequence[str]) -> None:
     if lines:
         figure.set_size_inches(width, height + HEAD_LINE * len(lines))
         figure.suptitle("\n".join(lines), x=0.005, ha="left", fontsize=HEAD_SIZE, color=style.GREY)
+
+
+def _capitals(figure: Figure) -> None:
+    """Begin the titles of the figure, its parts and its panels with a capital, if their first word is a plain one."""
+    for part in figure.findobj():
+        if isinstance(part, Axes):
+            titles = {part.get_title(place) for place in ("left", "center", "right")}
+        elif isinstance(part, Figure | SubFigure):
+            titles = {part.get_suptitle()}
+        else:
+            continue
+        for text in part.get_children():
+            if isinstance(text, Text) and text.get_text() in titles:
+                text.set_text(PLAIN_WORD.sub(lambda first: first[0].upper(), text.get_text()))
 
 
 def _settle(figure: Figure) -> None:

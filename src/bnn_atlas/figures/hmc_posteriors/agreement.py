@@ -199,7 +199,7 @@ def _text(runs: Sequence[Shown], reference: str, source: Shown | None) -> str:
     notes = runs[0].table("against", reference)["note"]
     word = next((found for found in map(reference_word, notes) if found), "")
     if source is None:
-        text = f"Reference: the predictions {reference.replace('_', ' ')}"
+        text = f"Reference: the published predictions {reference}"
     else:
         text = f"Reference: {source.label}, {convergence_text(source.table())}"
     said = "" if word in text else f"; {word}"

@@ -104,7 +104,11 @@ def _as_published(ax: Axes, theirs: pd.DataFrame) -> None:
     ax.grid(axis="y")
     ax.plot(theirs["draws"], theirs["value"], **PUBLISHED)
     for chains, draws, value in theirs[["chains", "draws", "value"]].itertuples(index=False):
-        ax.annotate(f"{chains:.0f}", (draws, value), xytext=(4, 0), textcoords="offset points", va="center", fontsize=6)
+        side = 1 if chains % 2 else -1  # marks that lie close to each other have different numbers of chains
+        ax.annotate(
+            f"{chains:.0f}", (draws, value), xytext=(4 * side, 0), textcoords="offset points",
+            ha="left" if chains % 2 else "right", va="center", fontsize=6,
+        )  # fmt: skip
     ax.margins(0.12)
     ax.set_xticks(sorted(theirs["draws"].unique()))
     ax.set_xlabel("number of draws averaged")

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.density import draw_marginals
@@ -84,23 +85,28 @@ def _density(values: np.ndarray) -> pd.DataFrame:
 
 LINES = 50
 """Largest number of draws, evenly spread."""
+PRIOR = 1.96
+"""Half width of the prior's band in standard deviations: it holds 95% of the prior."""
 
 
 def parallel_coordinates(shown: Sequence[Shown]) -> Drawing:
     """Up to 50 draws of each run and split, a line each, over the parameters in the order of their means.
 
     Each run and split has a panel, with the mean as a black line, as in appendix F.3 of Shi, Sun and Zhu 2018 (Kernel
-    Implicit Variational Inference). Inputs: `subset`, the draws, and `table`, which says whose chains can be trusted.
+    Implicit Variational Inference), and a grey band with 95% of the prior N(0, sd^2). Inputs: `subset`, the draws, and
+    `table`, which says whose chains can be trusted.
     """
     titles = [f"{panel_title(one)}, {one.dataset_title}" for one in shown]
     draws = [read_named(one.files["subset"]) for one in shown]
     tables = []
-    figure = Figure(figsize=(style.TEXT_WIDTH, 1.35 * len(shown) + 0.3))
+    figure = Figure(figsize=(style.TEXT_WIDTH, 1.35 * len(shown) + 0.5))
     grid = figure.subplots(len(shown), 1, squeeze=False, sharey=True)[:, 0]
     for ax, one, each, title in zip(grid, shown, draws, titles, strict=True):
         lines, names = _ordered(each)
         x = np.arange(1, len(names) + 1)
-        ax.plot(x, lines.T, color=style.BLUE, lw=0.4, alpha=0.35)
+        if one.prior_sd is not None:
+            ax.axhspan(-PRIOR * one.prior_sd, PRIOR * one.prior_sd, color="#E3E3E3", lw=0, zorder=0)
+        ax.plot(x, lines.T, color=style.METHODS[one.drawn_as].colour, lw=0.4, alpha=0.35)
         ax.plot(x, lines.mean(0), color=style.BLACK, lw=1)
         ax.set_xlim(1, max(len(names), 2))
         ax.set_ylabel("value")
@@ -117,6 +123,10 @@ def parallel_coordinates(shown: Sequence[Shown]) -> Drawing:
         )
         tables.append(table)
     grid[-1].set_xlabel("parameters, in order of their means")
+    entries: page.Entries = {"draw": {"color": style.GREY, "lw": 0.4}, "mean": {"color": style.BLACK, "lw": 1}}
+    if any(one.prior_sd is not None for one in shown):
+        entries = {**entries, "95% of the prior": Patch(color="#E3E3E3", lw=0)}
+    page.legend_below(figure, entries)
     left_out = remarks({one.label: each.subset for one, each in zip(shown, draws, strict=True)})
     return Drawing(figure, pd.concat(tables, ignore_index=True), names=titles, notes=[left_out])
 

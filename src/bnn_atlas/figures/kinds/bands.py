@@ -150,7 +150,7 @@ def toy_bands(shown: Sequence[Shown]) -> Drawing:
         )  # fmt: skip
     axes[0].set_xlim(*X_LIMITS)
     axes[0].set_ylim(*Y_LIMITS)
-    texts = {name: f"{name}, 5 to 95 %" for name in (FUNCTION, WITH_NOISE)}
+    texts = {name: f"{name}, 5% to 95%" for name in (FUNCTION, WITH_NOISE)}
     _legend(figure, looks(style.GREY), {**texts, "truth": "true function"})
     data = pd.concat([_table(functions, curves, shown), spread_table(shown)], ignore_index=True)
     for column in ("x", "value", "high"):
@@ -215,9 +215,7 @@ def under_over(shown: Sequence[Shown]) -> Drawing:
     for ax, one in zip(axes, every, strict=True):
         ax.text(0.02, 0.02, one.remark, transform=ax.transAxes, fontsize=6, color=style.GREY)
     axes[0].set_ylim(*target_limits(every, noise, ROOM))
-    _legend(
-        figure, NETWORK, {"functions": "90 % of functions", "with noise": "90 % with noise", "draw": "single draws"}
-    )
+    _legend(figure, NETWORK, {"functions": "90% of functions", "with noise": "90% with noise", "draw": "single draws"})
     columns = ["label", "series", "number", "x", "value", "high"]
     return Drawing(figure, _table(every, curves, shown)[columns].astype({"number": "Int64"}), names=names(shown))
 

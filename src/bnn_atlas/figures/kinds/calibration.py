@@ -25,7 +25,7 @@ METRICS = ("coverage", "pit_histogram")
 FEWER = (1, 2, 5, 10, 100, 1000)
 """Numbers of chains whose averages are shown besides all chains."""
 CHANCE = 1.96
-"""Half width of the grey regions in standard errors: they hold 95 % of calibrated predictions, if rows are
+"""Half width of the grey regions in standard errors: they hold 95% of calibrated predictions, if rows are
 independent."""
 ROOM = 0.06
 """Of two levels closer to each other than this, only the lower one has a label."""
@@ -104,7 +104,7 @@ def _coverage(ax: Axes, part: pd.DataFrame) -> None:
     for at, value in zip(mean.index.to_numpy(dtype=float), mean.to_numpy(dtype=float), strict=True):
         outside = abs(value) > CHANCE * np.sqrt(at * (1 - at) / part["rows"].min())
         if outside and at - named > ROOM:
-            text = f"{100 * value:+.0f}".replace("-", "\N{MINUS SIGN}") + " %"
+            text = f"{100 * value:+.0f}".replace("-", "\N{MINUS SIGN}") + "%"
             ax.annotate(
                 text, (at, value), xytext=(0, 5), textcoords="offset points", fontsize=5.5, ha="center",
                 bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8},
@@ -132,7 +132,7 @@ def _histogram(ax: Axes, part: pd.DataFrame) -> None:
 def _legend(table: pd.DataFrame) -> Entries:
     region = Patch(color="#E3E3E3", lw=0)
     entries: Entries = {
-        "calibrated": {"color": style.BLACK, "lw": 0.8}, "95 % of calibrated predictions of as many rows": region
+        "calibrated": {"color": style.BLACK, "lw": 0.8}, "95% of calibrated predictions of as many rows": region
     }  # fmt: skip
     last = table.groupby("label")["chains"].transform("max")
     for count in sorted(table.loc[table["chains"] < last, "chains"].unique()):
@@ -145,4 +145,4 @@ def _legend(table: pd.DataFrame) -> Entries:
 
 def _colour(chains: int) -> Any:
     """Colour of an average of fewer chains, darker with more of them."""
-    return mpl.colormaps["viridis_r"](0.05 + 0.3 * np.log10(chains))
+    return mpl.colormaps["viridis_r"](0.25 + 0.25 * np.log10(chains))

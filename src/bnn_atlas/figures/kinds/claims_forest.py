@@ -26,11 +26,12 @@ KIND = {
 
 LINEAR = 2.0
 """Sizes within which the axis is linear; beyond them it is logarithmic."""
+CUT = " \N{HORIZONTAL ELLIPSIS}"
 TICKS = (1, 10, 100, 1000, 10_000)
 ROW = 0.145
 """Inches: height of a claim."""
-LETTERS = 62
-"""Length of a statement beside its mark."""
+LETTERS, SECOND = 66, 0.5
+"""Length of a line of a statement next to its mark, and the room that a second line takes, in rows."""
 LOOKS: dict[str, dict[str, Any]] = {
     "agrees": {"color": style.BLUE, "mfc": style.BLUE, "marker": "o"},
     "differs": {"color": style.VERMILION, "mfc": style.VERMILION, "marker": "s"},
@@ -55,24 +56,26 @@ def claims_forest(shown: Sequence[Shown], *, claims: str | Path) -> Drawing:
     if table.empty:
         raise ValueError(f"{claims}: no claim equals a published number; this figure needs some")
     measured = table[table["deviation"].notna()]
-    heads = measured["group"].nunique()
-    figure = Figure(figsize=(style.TEXT_WIDTH, ROW * (len(measured) + 1.3 * heads) + 1.1))
+    names = [textwrap.fill(text, LETTERS, max_lines=2, placeholder=CUT) for text in measured["statement"].astype(str)]
+    rooms = [1 + SECOND * name.count("\n") for name in names]
+    figure = Figure(figsize=(style.TEXT_WIDTH, ROW * (sum(rooms) + 1.3 * measured["group"].nunique()) + 1.1))
     ax = figure.subplots()
     ax.axvspan(-1, 1, color="#E8EEF4", lw=0, zorder=0)
     ax.axvline(0, color=style.BLACK, lw=0.8, zorder=1)
-    places, names = [], []
+    places: list[float] = []
     height, beside = 0.0, ax.get_yaxis_transform()
     for group, part in measured.groupby("group", sort=False):
         height += 0.3
         ax.text(-0.01, height, str(group), transform=beside, ha="right", va="center", weight="bold", fontsize=6)
         height += 1
         for row in part.itertuples():
+            room = rooms[len(places)]
+            height += (room - 1) / 2
             _mark(ax, row, height)
             ax.text(1.02, height, f"{row.published_text}  \N{RIGHTWARDS ARROW}  {row.measured_text}", transform=beside,
                     va="center", fontsize=5.5)  # fmt: skip
             places.append(height)
-            names.append(textwrap.shorten(str(row.statement), LETTERS, placeholder=" \N{HORIZONTAL ELLIPSIS}"))
-            height += 1
+            height += (room + 1) / 2
     ax.text(1.02, -0.9, "published  \N{RIGHTWARDS ARROW}  here", transform=beside, fontsize=5.5, color=style.GREY)
     ax.set_ylim(height - 0.3, -0.6)
     ax.set_yticks(places, names, fontsize=5.5)

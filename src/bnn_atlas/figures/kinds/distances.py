@@ -102,7 +102,7 @@ def _title(functions: Functions, pairs: Pairs) -> str:
         share = "no z: functions are constant"
     else:
         defined = pairs.total - pairs.undefined
-        share = f"{pairs.alike:,} of {defined:,} pairs not distinguishable ({100 * pairs.share:.0f} %)"
+        share = f"{pairs.alike:,} of {defined:,} pairs not distinguishable ({100 * pairs.share:.0f}%)"
         share += f"\n{pairs.undefined:,} pairs without z: constant functions" if pairs.undefined else ""
     return "\n".join(part for part in (head, share, functions.remark) if part)
 

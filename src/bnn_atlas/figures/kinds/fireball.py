@@ -133,7 +133,7 @@ def _left_out(grid: BivariateGrids, members: Sequence[int]) -> str:
     """What a picture does not show, in words; empty if it shows all draws."""
     outside, bad = int(grid.outside[members].max()), int(grid.nonfinite[members].max())
     most = "up to " if len(members) > 1 else ""
-    remarks = [f"{most}{100 * outside / grid.draws:.2g} % outside the panel"] if outside else []
+    remarks = [f"{most}{100 * outside / grid.draws:.2g}% outside the panel"] if outside else []
     remarks += [f"{most}{style.thousands(bad)} not finite"] if bad else []
     return ", ".join(remarks)
 
@@ -202,8 +202,8 @@ def _fireball_block(
     panels = {(panel.row, panel.column): panel for panel in block.panels}
     tables = []
     for (row, column), ax in np.ndenumerate(axes):
-        left = column == 0 or not block.shared
-        foot = row == block.rows - 1 or not block.shared
+        left = not block.shared or column == min(place for of, place in panels if of == row)
+        foot = row == max(place for place, of in panels if of == column)
         if panel := panels.get((row, column)):
             cells = coarsen(panel.cells, resolution(block.draws, inches))
             draw_cells(ax, cells)
@@ -213,9 +213,7 @@ def _fireball_block(
                 ax.text(0.5, 0.5, "all draws\noutside", transform=ax.transAxes, ha="center", va="center",
                         fontsize=6, color=style.GREY)  # fmt: skip
         else:
-            ax.set_aspect("equal")
-            ax.patch.set_visible(False)
-            ax.spines[:].set_visible(False)
+            ax.set_axis_off()
         square(ax, window)
         ax.tick_params(labelleft=left, labelbottom=foot, left=left, bottom=foot, labelsize=6)
         ax.set_ylabel(names_y[row if block.shared else column] if left else "", fontsize=7)
@@ -275,7 +273,7 @@ def fireball_teaser(shown: Sequence[Shown]) -> Drawing:
     smoothed = _smoothed(left, points, window)
     draw_counts(right, cells, **BELOW)
     outside = np.mean(((points < window[0]) | (points > window[1])).any(axis=1))
-    remarks = [f"{100 * outside:.2g} % outside the panel" if outside else "", subset.remark]
+    remarks = [f"{100 * outside:.2g}% outside the panel" if outside else "", subset.remark]
     left.set_title(_title(len(points), len(subset.chains), "smoothed", ", ".join(filter(None, remarks))))
     right.set_title(_title(grid.draws, run.chains, "counted", _left_out(grid, [pair])))
     names = {"x_name": parameter_label(grid.x[pair]), "y_name": parameter_label(grid.y[pair])}

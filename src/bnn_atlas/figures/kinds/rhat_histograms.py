@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import rhat_axis
+from bnn_atlas.figures.axes import remark, rhat_axis
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.files import read_parquet
@@ -58,13 +58,13 @@ def rhat_histograms(shown: Sequence[Shown]) -> Drawing:
                 common = {"label": label, "space": space, "form": form}
                 rows += [{**common, **row} for row in _shares(values, f"{label}: {space}")]
     table = pd.DataFrame(rows).astype({"total": "Int64", "left_out": "Int64"})
-    figure = Figure(figsize=(style.TEXT_WIDTH, 1.75 * len(labels) + 0.55))
+    figure = Figure(figsize=(style.TEXT_WIDTH, 1.85 * len(labels) + 0.55))
     axes = figure.subplots(len(labels), len(SPACES), squeeze=False)
     for label, row in zip(labels, axes, strict=True):
         for space, ax in zip(SPACES.values(), row, strict=True):
             _panel(ax, table[(table["label"] == label) & (table["space"] == space)])
-            ax.set_title(space if len(labels) == 1 else f"{label}: {space}")
-        row[0].set_ylabel("share")
+            ax.set_title(space)
+        row[0].set_ylabel("share" if len(labels) == 1 else f"{label}\nshare")
     for ax in axes[-1]:
         ax.set_xlabel("R-hat")
     limit = {"color": style.GREY, "lw": 0.8, "ls": "--"}
@@ -111,8 +111,7 @@ def _panel(ax: Axes, table: pd.DataFrame) -> None:
         left_out = max(left_out, int(below["left_out"]))
     if left_out:
         texts.append(f"{left_out:,} without R-hat: constant draws")
-    ax.text(0.98, 0.97, "\n".join(texts), transform=ax.transAxes, ha="right", va="top", fontsize=6.5,
-            bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1})  # fmt: skip
+    remark(ax, texts)
     filled = table.loc[(table["kind"] == "bin") & (table["share"] > 0), "high"].max()
     rhat_axis(ax, EDGES[0] - 1, max(filled, 2 * RHAT.look - 1) - 1)
-    ax.set_ylim(0, 1.25 * height)
+    ax.set_ylim(0, 1.05 * height)

@@ -123,7 +123,7 @@ def _comparison_figure(runs: pd.DataFrame, means: pd.DataFrame) -> Figure:
     rows = runs.drop_duplicates("row")[["row", "task"]]
     rows = rows.sort_values("task", key=lambda task: task.map(list(ERROR).index), kind="stable")
     methods = sorted(dict.fromkeys(means["method"]), key=lambda method: method == ENSEMBLE)
-    looks = _looks(methods)
+    looks = dict(zip(methods, style.lines(methods), strict=True))
     # Each row's marks and ticks, and the axis labels below the last row of a task.
     last = ~rows["task"].duplicated(keep="last")
     lines = [means.loc[means["row"] == row, "method"].nunique() for row in rows["row"]]
@@ -139,27 +139,17 @@ def _comparison_figure(runs: pd.DataFrame, means: pd.DataFrame) -> Figure:
                 ax.set_xlabel(f"{what}\n({', '.join([*target, BETTER[metric]])})")
         name = row.replace(", ", ",\n")
         pair[0].set_ylabel(name, rotation=0, ha="right", va="center", ma="right", labelpad=8)
-    figure.align_ylabels(axes[:, 0])
     page.legend_below(figure, _legend(means, looks))
     return figure
 
 
-def _looks(methods: Sequence[str]) -> dict[str, tuple[str, str]]:
-    markers = iter(("o", "s", "^", "v", "P", "X", "*", "<", ">"))
-    lines = style.lines(methods)
-    return {
-        method: (line.colour, "D" if method == ENSEMBLE else next(markers))
-        for method, line in zip(methods, lines, strict=True)
-    }
-
-
-def _marks(ax: Axes, runs: pd.DataFrame, means: pd.DataFrame, looks: Mapping[str, tuple[str, str]]) -> None:
+def _marks(ax: Axes, runs: pd.DataFrame, means: pd.DataFrame, looks: Mapping[str, style.Line]) -> None:
     """Scores of one row by one metric, a line per method."""
     limits = _with_room(_limits(runs, means), means["value"].to_numpy(dtype=float))
     methods = [method for method in looks if (means["method"] == method).any()]
     for y, method in enumerate(methods):
         ax.axhline(y, color="#E3E3E3", lw=0.5, zorder=0)
-        colour, marker = looks[method]
+        colour, _, marker = looks[method]
         fields = ["value", "sd", "standard_error", "repetitions", "published", "published_sd"]
         numbers = means.loc[means["method"] == method, fields].to_numpy(dtype=float)[0]
         value, sd, error, repetitions, paper, paper_sd = numbers
@@ -220,10 +210,10 @@ def _with_room(limits: tuple[float, float], values: np.ndarray) -> tuple[float, 
     return low, limits[1] + room if (values > limits[1]).any() else limits[1]
 
 
-def _legend(means: pd.DataFrame, looks: Mapping[str, tuple[str, str]]) -> Entries:
+def _legend(means: pd.DataFrame, looks: Mapping[str, style.Line]) -> Entries:
     entries: dict[str, dict[str, Any]] = {
         method_record(method).title: {"color": colour, "marker": marker, **MEAN}
-        for method, (colour, marker) in looks.items()
+        for method, (colour, _, marker) in looks.items()
     }
     grey = {"color": style.GREY}
     if (means["repetitions"] > 1).any():

@@ -221,7 +221,7 @@ def dead_pixels(shown: Sequence[Shown]) -> Drawing:
     for ax, kind, part in zip(panels, OF_SPLIT, noisy, strict=True):
         _differences(ax, part, looks)
         ax.set_title(NOISE[kind])
-    panels[0].set_ylabel(_DIFFERENCE.format(shown[0].label))
+    panels[0].set_ylabel(_DIFFERENCE.format(shown[0].label).replace(" \N{MINUS SIGN}", "\n\N{MINUS SIGN}"))
     entries = line_entries(looks)
     for text, face in zip(WEIGHTS.values(), (style.GREY, "white"), strict=True):
         entries[f"weights of {text}"] = {"color": style.GREY, "marker": "o", "mfc": face, "ms": 4.2, "ls": "none"}

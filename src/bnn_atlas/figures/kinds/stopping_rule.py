@@ -115,15 +115,15 @@ def _thinned(part: pd.DataFrame, crossings: Sequence[int]) -> pd.DataFrame:
 
 def _page(runs: Sequence[Evidence], drawn: Sequence[dict[int, pd.DataFrame]], curves: Sequence[pd.Series]) -> Figure:
     figure = Figure(figsize=(style.TEXT_WIDTH, 2.1 * len(curves) + 0.3))
-    axes = figure.subplots(len(curves), 3, squeeze=False)
+    axes = figure.subplots(len(curves), 3 if any(map(len, curves)) else 2, squeeze=False)
     for ax, one, parts in zip(axes[:, :2].flat, runs, drawn, strict=True):
         colours = dict(zip(one.chains, style.chain_colours(len(one.chains)), strict=True))
         _lines(ax, one, parts, colours)
         ax.set_title(_title(one), fontsize=7)
-    for ax, curve in zip(axes[:, 2], curves, strict=True):
+    for ax, curve in zip(axes[:, 2:].flat, curves, strict=False):
         ax.grid(axis="y")
         ax.plot(curve.index, curve, color=style.BLACK, marker="o" if len(curve) == 1 else "", ms=2)
-        ax.set_title("all chains,\nif they had stopped there", fontsize=7)
+        ax.set_title("all chains,\nif all stopped there", fontsize=7)
         ax.set_ylabel("LPPD per test row")
         ax.set_visible(len(curve) > 0)
     for row, one in zip(axes, runs[::2], strict=True):

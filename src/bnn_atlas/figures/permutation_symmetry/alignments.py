@@ -173,7 +173,9 @@ def aligned_rhat(shown: Sequence[Shown]) -> Drawing:
         right.set_yticks([-place for place in range(len(LOOKS))], [text for text, _ in LOOKS.values()], fontsize=6)
     axes[-1][0].set_xlabel("R-hat")
     axes[-1][1].set_xlabel("mean variance")
-    _legend(figure)
+    circle: dict[str, Any] = {"color": style.GREY, "marker": "o", "ms": 4.5, "ls": "none"}
+    variances = {"variance within chains": {**circle, "mfc": "white"}, "variance over all draws": circle}
+    page.legend_below(figure, dict(LOOKS.values()) | variances)
     return Drawing(figure, table)
 
 
@@ -196,7 +198,6 @@ def _variances(ax: Axes, table: pd.DataFrame) -> None:
         ax.plot(pooled, -place, "o", ms=4.5, color=look["color"])
     ax.set_ylim(-len(LOOKS) + 0.5, 0.5)
     ax.set_xlim(left=0)
-    ax.set_title("within chains (open), over all draws (filled)", fontsize=7)
 
 
 WHERE = {"within": ("within chains", style.BLUE, "o"), "across": ("across chains", style.VERMILION, "s")}
@@ -385,7 +386,7 @@ def _panel(ax: Axes, x: np.ndarray, y: np.ndarray, norm: LogNorm) -> pd.DataFram
     ax.pcolormesh(x_edges, y_edges, np.ma.masked_equal(counts.T, 0), norm=norm, rasterized=True)
     low, high = max(x_edges[0], y_edges[0]), min(x_edges[-1], y_edges[-1])
     if low < high:
-        ax.plot([low, high], [low, high], color=style.GREY, lw=0.7, ls="--")
+        ax.plot([low, high], [low, high], color=style.GREEN, lw=1.0, ls="--")
     correlation = np.corrcoef(x, y)[0, 1] if x.std() > 0 and y.std() > 0 else np.nan
     if np.isfinite(correlation):
         ax.set_title(f"r = {correlation:.2f}".replace("-", "\N{MINUS SIGN}"), fontsize=6.5)

@@ -53,7 +53,7 @@ KINDS = {
 TEXTS = {
     "start": "before training",
     "as_trained": "as trained",
-    "planted": "start's permutation undone",
+    "planted": "initial permutation undone",
     "aligned": "aligned",
 }
 """State of the second network of a pair -> text in legends."""
@@ -69,7 +69,8 @@ COURSES = ("as_trained", "aligned")
 STARTED = ("start", "as_trained", "planted")
 """States that are drawn against the transpositions at the start."""
 DASHES = {"train": "-", "test": (0, (4, 1.5))}
-PUBLISHED_UNITS = 512
+PUBLISHED_UNITS, THEIR_PAIRS = 512, "published, 50 epochs"
+"""Hidden units of the published networks, and how the pairs with known permutations are named in legends."""
 THEIRS: dict[str, Any] = {"color": style.BLACK, "lw": 0.7}
 """Look of published curves."""
 NEAR = 2
@@ -91,11 +92,11 @@ def barrier_against_transpositions(shown: Sequence[Shown]) -> Drawing:
     figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
     ax = figure.subplots()
     entries = _marks(ax, numbers, "transpositions", "midpoint", ("as_trained", "planted", "aligned"))
-    entries |= _published_lines(ax, [one for one in _published(shown, "barrier") if one.x])
+    entries |= _published_lines(ax, [one for one in _published(shown, "barrier") if one.x], THEIR_PAIRS)
     page.legend_below(figure, entries)
     ax.axhline(0, color=style.BLACK, lw=0.6, zorder=0)
-    ax.set_xlabel("transpositions of the trained pair")
-    ax.set_ylabel("barrier of the training loss in nats")
+    ax.set_xlabel("transpositions after training")
+    ax.set_ylabel("barrier of the training loss (nats)")
     if text := correlation_text(numbers[numbers["state"] == "as_trained"]):
         ax.set_title(text)
     return Drawing(figure, numbers)
@@ -112,7 +113,7 @@ def correlation_text(part: pd.DataFrame) -> str:
 
 
 def distance_against_transpositions(shown: Sequence[Shown]) -> Drawing:
-    """Squared distance of a pair before training, after training, and then with the start's permutation undone.
+    """Squared distance of a pair before training, after training, and then with the initial permutation undone.
 
     The third, smaller by orders of magnitude, has its own panel with a logarithmic axis. Black lines are the
     paper's numbers, if the runs have its 512 units.
@@ -124,14 +125,14 @@ def distance_against_transpositions(shown: Sequence[Shown]) -> Drawing:
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     entries = _marks(upper, numbers, "planted", "squared_distance", ("start", "as_trained"))
     entries |= _marks(lower, numbers, "planted", "squared_distance", ("planted",))
-    entries |= _published_lines(upper, [one for one in theirs if one.x])
+    entries |= _published_lines(upper, [one for one in theirs if one.x], THEIR_PAIRS)
     for one in (one for one in theirs if one.label == "permutation undone"):
         lower.axhline(float(one.value), **THEIRS)
     page.legend_below(figure, entries)
     lower.set_yscale("log")
     low, high = lower.get_ylim()
     log_ticks(lower, low / 2, high * 2)
-    lower.set_xlabel("transpositions at the start")
+    lower.set_xlabel("transpositions before training")
     upper.set_ylabel("squared distance")
     return Drawing(figure, numbers)
 
@@ -148,7 +149,7 @@ def transpositions_stability(shown: Sequence[Shown]) -> Drawing:
     ax.plot([0, most], [0, most], color=style.BLACK, lw=0.6, zorder=0)
     ax.axhline(float(numbers["ceiling"].iloc[0]), color=style.GREY, lw=0.8, ls=":", zorder=0)
     page.legend_below(figure, _marks(ax, numbers, "planted", "transpositions", STARTED))
-    ax.set_xlabel("transpositions at the start")
+    ax.set_xlabel("transpositions before training")
     ax.set_ylabel("transpositions found by matching")
     inset = ax.inset_axes((0.58, 0.2, 0.4, 0.26))
     inset.axhspan(-NEAR, NEAR, color="#E3E3E3", lw=0, zorder=0)
@@ -198,7 +199,7 @@ def _published(shown: Sequence[Shown], group: str) -> list[Number]:
         return []
 
 
-def _published_lines(ax: Axes, numbers: Sequence[Number]) -> dict[str, Artist]:
+def _published_lines(ax: Axes, numbers: Sequence[Number], text: str = "published") -> dict[str, Artist]:
     """Draw a line over x for each label, with a band of the published standard deviation; returns legend entries."""
     entries: dict[str, Artist] = {}
     for label in dict.fromkeys(one.label for one in numbers):
@@ -207,7 +208,7 @@ def _published_lines(ax: Axes, numbers: Sequence[Number]) -> dict[str, Artist]:
         (line,) = ax.plot(x, y, **THEIRS)
         if sd.any():
             ax.fill_between(x, y - sd, y + sd, color=style.BLACK, alpha=0.12, lw=0)
-        entries["published ± sd" if sd.any() else "published"] = line
+        entries[f"{text} ± sd" if sd.any() else text] = line
     return entries
 
 
@@ -228,9 +229,9 @@ def barrier_along_training(shown: Sequence[Shown]) -> Drawing:
     numbers = pd.concat([courses, ends[courses.columns]], ignore_index=True)
     figure = Figure(figsize=(style.TEXT_WIDTH, 2.2))
     titles = {
-        "loss": "barrier of the loss in nats",
+        "loss": "barrier of the loss (nats)",
         "error": "barrier of the error",
-        "line": "loss after training in nats",
+        "line": "loss after training (nats)",
     }
     for ax, (panel, title) in zip(figure.subplots(1, 3), titles.items(), strict=True):
         for (state, rows), part in numbers[numbers["panel"] == panel].groupby(["state", "rows"], sort=False):
@@ -291,7 +292,7 @@ def transpositions_along_line(shown: Sequence[Shown]) -> Drawing:
             entries["published"] = Line2D([], [], mec=style.GREY, **mark)
     entries["aligned"] = Line2D([], [], color=style.GREY, ls=DASHES["test"])
     ax.set_xlabel("position along the line")
-    ax.set_ylabel("transpositions from its start")
+    ax.set_ylabel("transpositions from\nthe first network")
     page.legend_below(figure, entries)
     return Drawing(figure, numbers)
 
@@ -318,7 +319,7 @@ def loss_surface(shown: Sequence[Shown]) -> Drawing:
         ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes[0].set_ylabel("position along the line")
     remark(axes[0], [_number_of_pairs(numbers)])
-    colour_bar(mesh, axes[1], "training loss in nats")
+    colour_bar(mesh, axes[1], "training loss (nats)")
     return Drawing(figure, numbers)
 
 

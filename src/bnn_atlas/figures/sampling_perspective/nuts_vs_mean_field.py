@@ -141,7 +141,7 @@ def _counts(sampled: Subset, fitted: Subset) -> str:
         lines.append(f"of fit 1 of {fits}")
     points = locate(sampled, WEIGHTS, "").reshape(-1, 2)
     if outside := float((np.abs(points) > LIMIT).any(axis=1).mean()):
-        lines.insert(1, f"({100 * outside:.2g} % outside)")
+        lines.insert(1, f"({100 * outside:.2g}% outside)")
     return "\n".join(lines)
 
 

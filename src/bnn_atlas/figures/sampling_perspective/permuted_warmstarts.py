@@ -132,8 +132,9 @@ def _running_panel(ax: Axes, curves: RunningLppd, limits: tuple[float, float] | 
         count = int(curves.counts[np.isneginf(curves.ensemble)].max())
         texts.append(f"all chains: \N{MINUS SIGN}\N{INFINITY} up to {style.thousands(count)} draws")
     if texts:
+        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "pad": 1.0}
         ax.text(0.985, 0.03, "\n".join(texts), transform=ax.transAxes, ha="right", va="bottom", fontsize=6.5,
-                color=style.GREY)  # fmt: skip
+                color=style.GREY, bbox=box)  # fmt: skip
 
 
 def _gaps(values: np.ndarray) -> np.ndarray:

@@ -161,7 +161,7 @@ def _remarks(
         f"{style.thousands(draws)} draws of {'one chain' if chains == 1 else f'each of {chains} chains'}",
         f"{min(chains, CHAINS)} of them drawn" if chains > CHAINS else "",
         f"first {shown} of {run.hidden[0]} units" if run.hidden and run.hidden[0] > shown else "",
-        f"{100 * outside:.2g} % of the draws outside" if outside else "",
+        f"{100 * outside:.2g}% of the draws outside" if outside else "",
         subset.remark,
     ]
     text = [line for line in lines if line]

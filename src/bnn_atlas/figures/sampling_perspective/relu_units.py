@@ -54,11 +54,14 @@ def jacobian_kernel(shown: Sequence[Shown]) -> Drawing:
     panels = {
         "draws": (theta[:, [0, width]], first, last),
         f"image (rank {rank})": (image[:, :2], first, second),
-        f"kernel ({100 * share:.0f} % of the variance)": (kernel[:, :2], first, second),
+        f"kernel ({100 * share:.0f}% of the variance)": (kernel[:, :2], first, second),
     }
     figure = Figure(figsize=(style.TEXT_WIDTH, 2.4))
     parts = []
-    for ax, (title, (points, horizontal, vertical)) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+    axes = figure.subplots(1, 3)
+    axes[2].sharex(axes[1])
+    axes[2].sharey(axes[1])
+    for ax, (title, (points, horizontal, vertical)) in zip(axes, panels.items(), strict=True):
         ax.plot(*points.T, ls="none", marker=".", ms=2.5, mew=0, alpha=0.3, color=style.BLUE, rasterized=True)
         ax.axhline(0, color=style.GREY, lw=0.6)
         ax.axvline(0, color=style.GREY, lw=0.6)
@@ -124,7 +127,7 @@ def flat_likelihood(shown: Sequence[Shown]) -> Drawing:
         bottom.plot(course.index, course, color=style.BLUE, lw=0.4)
         bottom.axhline(course.median(), color=style.VERMILION, lw=1.2)
         if below := float((table["sensitivity"] < FLOOR).mean()):
-            note = f"{100 * below:.2g} % below $10^{{{np.log10(FLOOR):.0f}}}$"
+            note = f"{100 * below:.2g}% below $10^{{{np.log10(FLOOR):.0f}}}$"
             top.text(0.5, 0.96, note, transform=top.transAxes, ha="center", va="top", fontsize=6, color=style.GREY)
     axes[0, 0].set_xscale("log")
     axes[1, 0].set_yscale("log")
