@@ -1,59 +1,94 @@
-"""README.md: what it names is there, and it stays short."""
+"""README.md, CONTRIBUTING.md and the pages of docs/: what they name is there, and what they count is so."""
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bnn_atlas.config.claims.load import claims_of
+from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.pipeline.figures import rule_names
-from tests.copies import PUBLISHED, REPOSITORY
+from tests import gpu_branches
+from tests.copies import PUBLISHED, REPOSITORY, copy_config
 
 TEXT = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").glob("*.md")]
+VALUES = {"--cores": 1, "--profile": 1, "--report": 1, "--sdm": 1, "--resources": 1, "--config": 1, "--forcerun": 0}
+"""Options of Snakemake on these pages, and how many values each has; those of --forcerun are rules, as targets are."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES[:2], ids=lambda page: page.name)
 def test_links_and_pictures_lead_somewhere(page: Path) -> None:
+    """Those of docs/ are checked when the site is built."""
     text = page.read_text(encoding="utf-8")
     for target in [*re.findall(r"\]\(([^)#:]+)[)#]", text), *re.findall(r'src="([^"]+)"', text)]:
         assert (page.parent / target).exists(), target
 
 
-def test_targets_of_its_commands_exist() -> None:
-    atlas = load_atlas({"studies": ["sampling_perspective", "hmc_posteriors"]}, REPOSITORY / "config")
-    figures = {name for study in atlas.studies.values() for name in study.figures}
-    known = figures | set(atlas.studies) | {f"{study}_claims" for study in atlas.claims} | rule_names(REPOSITORY)
-    named = set(re.findall(r"^snakemake --cores 2 (\w+)", TEXT, re.MULTILINE))
-    assert len(named) >= 4
-    assert named <= known
+def targets(page: Path) -> Iterator[str]:
+    """What a page's commands ask of Snakemake, but for files and for studies that the reader is to write."""
+    for block in re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = iter(
+                shlex.split(line, comments=True) if line.startswith("snakemake ") and "studies=" not in line else ()
+            )
+            for word in words:
+                if word.startswith("-"):
+                    for _ in range(VALUES.get(word, 0)):
+                        next(words)
+                elif not re.search(r"[=/.]|^snakemake$", word):
+                    yield word
 
 
-def test_steps_are_there_with_their_numbers_of_claims() -> None:
-    config = load_atlas({"studies": ["sampling_perspective"]}, REPOSITORY / "config").claims["sampling_perspective"]
-    said = dict(re.findall(r"`snakemake --cores 2 (\w+)` \|[^|]*?(\d+) claims", TEXT))
-    assert said == {name: str(len(claims_of(config, name))) for name in config.steps}
+def test_targets_of_all_commands_exist(tmp_path: Path) -> None:
+    atlas = load_atlas({"scale": "laptop", "studies": list(PUBLISHED)}, copy_config(tmp_path / "config"))
+    known = rule_names(REPOSITORY) | {f"{study}_claims" for study in atlas.claims} | set(atlas.studies)
+    for study in atlas.studies.values():
+        known |= set(study.figures) | set(study.runs) | {run.entry for run in study.runs.values()}
+    known |= {step for claims in atlas.claims.values() for step in claims.steps}
+    named = {target: page.name for page in PAGES for target in targets(page)}
+    assert len(named) >= 10
+    assert {target: page for target, page in named.items() if target not in known} == {}
+
+
+def test_steps_are_there_with_their_times(tmp_path: Path) -> None:
+    atlas = load_atlas({"scale": "laptop", "studies": list(PUBLISHED)}, copy_config(tmp_path / "config"))
+    rows = re.findall(r"^\| `snakemake --cores 2 (\w+)` \| (.*?) \|", TEXT, re.MULTILINE)
+    steps = [item for claims in atlas.claims.values() for item in claims.steps.items()]
+    assert rows == [(name, step.takes.replace(" on two cores", "")) for name, step in steps]
 
 
 @pytest.mark.parametrize("study", PUBLISHED)
 def test_it_counts_verdicts_as_the_short_pages_of_results_do(study: str) -> None:
     text = (REPOSITORY / "docs/results" / study / "README.md").read_text(encoding="utf-8")
-    counts = re.search(r"^\*\*(.+?)\.\*\* Scale", text, re.MULTILINE)
+    counts = re.search(
+        r"^\*\*(\d+) published numbers?: (.+?); (\d+) statements? in words: (.+?)\.\*\*", text, re.MULTILINE
+    )
     assert counts
-    assert f"At scale `laptop`: {counts[1]} |" in TEXT
+    row = next(line for line in TEXT.splitlines() if line.startswith(f"| [`{study}`]"))
+    assert f"| {counts[1]}: {counts[2]} | {counts[3]}: {counts[4]} |" in row
     assert len(text.splitlines()) <= 200
 
 
-def test_it_says_which_studies_are_complete() -> None:
-    rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (complete|to come)[^|]*\|$", TEXT, re.MULTILINE))
-    complete = {name for name, state in rows.items() if state == "complete"}
-    assert complete == set(PUBLISHED)
-    assert len(rows) == 4
+def test_each_method_has_its_place_in_the_table() -> None:
+    rows = [line.split("|")[1] for line in TEXT.partition("## Methods")[2].splitlines() if line.startswith("| `")]
+    told = re.findall(r"`(\w+)` and `(\w+)` serve", TEXT)[0]
+    assert sorted([*re.findall(r"`(\w+)`", " ".join(rows)), *told]) == sorted(METHODS)
+    page = (REPOSITORY / "docs" / "which_method.md").read_text(encoding="utf-8")
+    assert {kind for kind in METHODS if f"`{kind}`" not in page} == {
+        "psgld",
+        "sghmc_prec",
+        "sghmc_clr_prec",
+        "adaptive_sghmc",
+    }
 
 
-def test_it_is_short_and_words_come_before_methods() -> None:
-    assert len(TEXT.splitlines()) <= 230
-    order = ["git clone", "make demo   #", "Where to look first", "## Words", "## Changing something", "## Methods"]
-    places = [TEXT.index(part) for part in order]
-    assert places == sorted(places)
+def test_it_says_how_many_programs_have_run_on_a_gpu() -> None:
+    assert f"All {len(gpu_branches.programs())} programs" in TEXT
+
+
+def test_it_is_short() -> None:
+    prose = re.sub(r"```.*?```|^\|.*?$|<.*?>", "", TEXT, flags=re.DOTALL | re.MULTILINE)
+    assert len(prose.split()) <= 750

@@ -55,7 +55,11 @@ def farewell(
     if figures.not_made:
         lines.append(f"Not made: {', '.join(figures.not_made)}. {missing_r}")
     lines += _not_compiled()
-    lines += ["What to do next:", *_indented(NEXT[atlas.settings.scale]), "  README.md, 'Changing something'"]
+    lines += [
+        "What to do next:",
+        *_indented(NEXT[atlas.settings.scale]),
+        "  docs/index.md, all that can be done from here",
+    ]
     return "\n".join(lines)
 
 
