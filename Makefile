@@ -24,7 +24,7 @@ STAMP := $(VENV)/set-up-$(KEY)
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup demo test test-all lint lock schema picture clean
+.PHONY: setup demo test test-all lint lock schema picture docs clean
 
 # The compiled gradient is built again when its sources have changed; without a compiler, this says what is lost.
 setup: $(STAMP)
@@ -61,7 +61,7 @@ lint: setup
 # CUDA packages, and that of the peers is for benchmarks/. Newer versions: make lock ARGS=--upgrade
 COMPILE := uv pip compile --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-header --no-annotate --quiet $(ARGS)
-PROJECT := pyproject.toml --group dev --extra arviz --extra workflow
+PROJECT := pyproject.toml --group dev --extra arviz --extra docs --extra workflow
 PEERS := benchmarks/requirements-peers.lock
 lock: setup
 	$(COMPILE) $(PROJECT) --output-file requirements.lock
@@ -78,6 +78,11 @@ picture: setup
 	snakemake --cores $(CORES) --config scale=demo
 	python -m bnn_atlas.report.front
 	python -m bnn_atlas.config.pages.schema
+
+# The pages of docs/ as a site; its notebooks run, one of them on the results of the demo.
+docs: demo
+	sphinx-build -W --keep-going -D nb_execution_mode=force -d docs/_build/.trees docs docs/_build
+	@echo "docs/_build/index.html"
 
 # Everything but results/.
 clean:

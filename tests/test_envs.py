@@ -167,7 +167,7 @@ def test_lock_names_no_host_and_hashes_everything(lock: str) -> None:
 def test_lock_has_one_version_of_a_package_for_all_interpreters(lock: str) -> None:
     packages = re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)
     assert len(packages) == len(set(packages))
-    assert not re.search(r"python(_full)?_version", lock)
+    assert not re.search(r"python(_full)?_version(?! < '3.15')", lock)  # beyond the interpreters that are supported
 
 
 def test_lock_has_what_the_project_requires() -> None:

@@ -29,8 +29,11 @@ class NetworkPosterior(NamedTuple):
     """The posterior of a network's parameters given data."""
 
     density: "Posterior"
+    """Log-likelihood, log-prior and gradients at parameters [P]; `density.layout` names the parameters."""
     data: "PosteriorData"
+    """The rows that the posterior is conditioned on, and the prior's numbers."""
     config: "PosteriorConfig"
+    """Settings of the network, the likelihood, the prior and the temperature."""
     classes: int
     """0 for regression."""
     vocabulary: int = 0

@@ -67,9 +67,9 @@ class Reference(NamedTuple):
     """`probabilities` [chain, test row, class], averaged over the draws of a chain; for a regression `mean`,
     `second_moment` and `noise_variance` [chain, test row] in units of the scaled target."""
     rows: dict[str, np.ndarray]
-    """`train` (all that the posterior is conditioned on) and `test`: row numbers of the data set, in the order used."""
+    """Row numbers of the data set, as used, for `train` (all that the posterior is conditioned on) and `test`."""
     targets: dict[str, np.ndarray]
-    """`train` and `test`: class numbers, or scaled targets, of these rows."""
+    """Class numbers, or scaled targets, of these rows, for `train` and `test`."""
     scaling: dict[str, np.ndarray]
     """`x_mean`, `x_scale`, `y_mean`, `y_scale`: the scaling of inputs and targets."""
     metrics: pd.DataFrame

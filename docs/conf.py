@@ -1,0 +1,44 @@
+"""Settings of Sphinx, which makes a site of the pages in docs/: `make docs`."""
+
+import re
+
+from docutils import nodes
+from docutils.transforms import Transform
+from sphinx.application import Sphinx
+
+project = "BNN Atlas"
+author = "The BNN Atlas authors"
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+default_role = "code"
+
+html_theme = "furo"
+html_title = project
+html_copy_source = False
+html_show_sphinx = False
+
+myst_enable_extensions = ["html_image"]
+myst_heading_anchors = 4
+nb_execution_mode = "off"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+
+
+class Anchors(Transform):
+    """Links may lead to `<a id="name">`, as in the pages of results; MyST alone knows headings only."""
+
+    default_priority = 870
+
+    def apply(self) -> None:
+        """Add the names of a page to those of its headings."""
+        for raw in self.document.findall(nodes.raw):
+            for name in re.findall(r'<a id="(.+?)">', raw.astext()):
+                self.document.myst_slugs.setdefault(name, (0, name, name))
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.add_transform(Anchors)
