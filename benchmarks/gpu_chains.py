@@ -296,8 +296,8 @@ def networks(options: argparse.Namespace) -> list[dict[str, Any]]:
 
     from bnn_atlas.config.parts.posterior import CategoricalLikelihood, ModelConfig
     from bnn_atlas.config.parts.priors import NormalPrior
+    from bnn_atlas.inference.problem import within_budget
     from bnn_atlas.posterior.density import binder, build_posterior, posterior_data
-    from bnn_atlas.posterior.micro_batches import within_budget
 
     rows, rng = [], np.random.default_rng(0)
     for name, (settings, shape, papers, classes, vocabulary) in NETWORKS.items():

@@ -81,7 +81,7 @@ def gradient(rows: int, budget: float | None = None, pieces: int = 1) -> dict[st
     logging.disable()
     posterior, data, starts = classification(HIDDEN, FEATURES, CLASSES, rows, 1, micro_batches=pieces)
     if budget is not None:
-        from bnn_atlas.posterior.micro_batches import micro_batches
+        from bnn_atlas.inference.problem import micro_batches
 
         posterior = posterior._replace(micro_batches=micro_batches(posterior, data, int(budget * 1e6)))
     batch = jax.block_until_ready(jax.jit(posterior.arrange)(data))

@@ -231,9 +231,9 @@ def sample(
     from bnn_atlas.config.parts.priors import standard_deviation
     from bnn_atlas.data import DataError
     from bnn_atlas.inference.fingerprint import fingerprint_of_draws
+    from bnn_atlas.inference.problem import within_budget
     from bnn_atlas.methods.contract import build_method
     from bnn_atlas.posterior.compiled import kernel_name
-    from bnn_atlas.posterior.micro_batches import within_budget
     from bnn_atlas.runner.segments import Block, noted, run_block
     from bnn_atlas.traces.pool import open_pool, pool_traces
 

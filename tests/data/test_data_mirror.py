@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.data.datasets import CsvReader, KerasReader, load_registry
-from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.dataset import Dataset
-from bnn_atlas.data.download import download
+from bnn_atlas.data.download import download, verify
 from bnn_atlas.data.orders import tfds_order
 from bnn_atlas.data.prepare import prepare
 from bnn_atlas.data.published_predictions import Predictions, prepare_predictions

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from bnn_atlas.data import ChecksumError, DownloadError
-from bnn_atlas.data.checksum import verify
-from bnn_atlas.data.download import LogProgress, cache_path, download, mirrors
+from bnn_atlas.data.download import LogProgress, cache_path, download, mirrors, verify
 from bnn_atlas.data.readers.tabular import read_table, table_hash
 from bnn_atlas.runtime import cache_folder
 from tests.data.registered_files import CSV, Reply, Server, file_entry, sha256

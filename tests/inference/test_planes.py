@@ -12,9 +12,9 @@ from jax import numpy as jnp
 from bnn_atlas.config.parts.posterior import CategoricalLikelihood, MLPConfig
 from bnn_atlas.config.parts.priors import NormalPrior
 from bnn_atlas.inference import surfaces
+from bnn_atlas.inference.problem import within_budget
 from bnn_atlas.inference.surfaces import PlaneError, densities_on, plane_through
 from bnn_atlas.posterior.density import Posterior, PosteriorData, build_posterior, posterior_data
-from bnn_atlas.posterior.micro_batches import within_budget
 
 pytestmark = pytest.mark.bits
 

@@ -21,11 +21,11 @@ from bnn_atlas.config.parts.posterior import (
     WideResNetFRNConfig,
 )
 from bnn_atlas.config.parts.priors import NormalPrior
+from bnn_atlas.inference.problem import micro_batches, residual_bytes
 from bnn_atlas.models import convolution
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.models.networks import PIECE, Network, ShapeError, build_network
 from bnn_atlas.posterior.density import binder, build_posterior, posterior_data
-from bnn_atlas.posterior.micro_batches import micro_batches, residual_bytes
 
 from . import reference
 

@@ -17,9 +17,9 @@ from bnn_atlas.config.parts.posterior import (
 )
 from bnn_atlas.config.parts.priors import StandardNormalPrior
 from bnn_atlas.config.parts.starts import WarmStartConfig
+from bnn_atlas.inference.problem import within_budget
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Posterior, build_posterior, posterior_data
-from bnn_atlas.posterior.micro_batches import within_budget
 from bnn_atlas.warmstart import ensemble
 from bnn_atlas.warmstart.ensemble import Member, Rows, TrainingError, train_ensemble
 

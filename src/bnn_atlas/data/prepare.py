@@ -10,8 +10,8 @@ import numpy as np
 from bnn_atlas.config.data.datasets import DatasetEntry, KerasReader, Reader, TableReader
 from bnn_atlas.config.data.own_table import remarks
 from bnn_atlas.data import DataError
-from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.dataset import Dataset, check, check_labels, save
+from bnn_atlas.data.download import verify
 from bnn_atlas.data.published_predictions import prepare_predictions, save_predictions
 from bnn_atlas.data.readers import keras_imdb
 from bnn_atlas.data.readers.images import Rows, read_images

@@ -31,7 +31,7 @@ def prepare_predictions(name: str, entry: DatasetEntry, raw_paths: Sequence[str 
     Raises DataError for a row that is not a distribution over the classes, with its file and line, and if the number of
     rows differs from the registered one.
     """
-    from bnn_atlas.data.checksum import verify  # takes long to import
+    from bnn_atlas.data.download import verify  # takes long to import
 
     if entry.kind != "predictions" or entry.of is None:
         raise DataError(f"{name}: registered as data of kind '{entry.kind}', not as predictions")

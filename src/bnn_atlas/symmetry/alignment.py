@@ -30,7 +30,7 @@ from bnn_atlas.traces.draws import Draws
 
 
 class Plan(NamedTuple):
-    """Settings of an alignment (explained in `config.parts.alignments`)."""
+    """Settings of an alignment (explained in `config.parts.evaluation`)."""
 
     reference: Literal["first", "last", "mean", "barycentre"] | np.ndarray
     """An array is the target [P] of another frame."""

@@ -12,9 +12,9 @@ from bnn_atlas.config.parts.posterior import (
     MLPConfig,
 )
 from bnn_atlas.config.parts.priors import StandardNormalPrior
+from bnn_atlas.inference.problem import BudgetError, micro_batches, residual_bytes
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Evaluation, PosteriorData, binder, build_posterior, data_specs, posterior_data
-from bnn_atlas.posterior.micro_batches import BudgetError, micro_batches, residual_bytes
 
 pytestmark = pytest.mark.bits
 
