@@ -282,12 +282,12 @@ def cannot_agree(claim: Claim) -> str:
     """Why hardly any value can agree with the published number, and what to do; empty for a sound claim.
 
     The size has to be four standard errors of the published number, its reading included: half of what agrees is then
-    left for the errors of what is measured. (Rounding by a thousandth is no matter.)
+    left for the errors of what is measured. Rounding by up to a hundredth does not matter.
     """
     if claim.relation != "equals" or claim.published is None:
         return ""
     error = math.hypot(claim.published.of_mean or 0.0, claim.published.reading or 0.0)
-    if 4 * error <= 1.001 * (claim.size or 0.0):
+    if 4 * error <= 1.01 * (claim.size or 0.0):
         return ""
     return (
         f"the published number has an error of {error:.2g}, and four times that is more than the size {claim.size:g}: "
