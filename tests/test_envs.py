@@ -1,4 +1,4 @@
-"""Environment files against the lock files and the project's own requirements."""
+"""Environment files against the lock files and the project's own requirements; its version."""
 
 import os
 import re
@@ -45,6 +45,14 @@ def what_make_does(*arguments: str) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in inherited}
     command = ["make", "--dry-run", "--no-print-directory", *arguments]
     return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_version_is_the_same_wherever_it_is_written() -> None:
+    citation = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
+    first = re.search(r"^## (.*)$", (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert first
+    assert first[1] == f"{citation['version']} ({citation['date-released']})"
+    assert citation["version"] == project()["version"]
 
 
 @pytest.mark.parametrize("name", ["python", "r"])
