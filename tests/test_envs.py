@@ -1,4 +1,4 @@
-"""Environment files against the lock files and the project's own requirements; its version."""
+"""Environment files against the lock files and the project's own requirements; its version; where CI runs."""
 
 import os
 import re
@@ -53,6 +53,15 @@ def test_version_is_the_same_wherever_it_is_written() -> None:
     assert first
     assert first[1] == f"{citation['version']} ({citation['date-released']})"
     assert citation["version"] == project()["version"]
+
+
+def test_ci_runs_on_each_supported_python_and_pins_its_actions() -> None:
+    workflow = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
+    (job,) = workflow["jobs"].values()
+    assert job["steps"][-1] == {"run": ".ci/run"}
+    assert all(re.fullmatch(r"[\w/-]+@v\d+\.\d+\.\d+", step["uses"]) for step in job["steps"] if "uses" in step)
+    first, last = re.findall(r"3\.(\d+)", project()["requires-python"])
+    assert len(job["strategy"]["matrix"]["image"]) == int(last) - int(first)
 
 
 @pytest.mark.parametrize("name", ["python", "r"])
