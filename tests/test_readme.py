@@ -14,12 +14,13 @@ from tests import gpu_branches
 from tests.copies import PUBLISHED, REPOSITORY, copy_config
 
 TEXT = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").glob("*.md")]
+FRONT = [*REPOSITORY.glob("*.md"), REPOSITORY / "config" / "README.md"]
+PAGES = [*FRONT, *(REPOSITORY / "docs").glob("*.md")]
 VALUES = {"--cores": 1, "--profile": 1, "--report": 1, "--sdm": 1, "--resources": 1, "--config": 1, "--forcerun": 0}
 """Options of Snakemake on these pages, and how many values each has; those of --forcerun are rules, as targets are."""
 
 
-@pytest.mark.parametrize("page", PAGES[:2], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", FRONT, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_links_and_pictures_lead_somewhere(page: Path) -> None:
     """Those of docs/ are checked when the site is built."""
     text = page.read_text(encoding="utf-8")
