@@ -24,7 +24,7 @@ STAMP := $(VENV)/set-up-$(KEY)
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup demo test test-all lint lock schema picture docs clean
+.PHONY: setup demo test test-all lint lock sbom schema picture docs clean
 
 # The compiled gradient is built again when its sources have changed; without a compiler, this says what is lost.
 setup: $(STAMP)
@@ -68,6 +68,12 @@ lock: setup
 	$(COMPILE) $(PROJECT) --extra gpu --constraint requirements.lock --output-file requirements-gpu.lock
 	$(COMPILE) --group peers --output-file $(PEERS)
 	! grep -nE '://|^-| @ ' requirements.lock requirements-gpu.lock $(PEERS)
+
+# All packages of the environment with versions and licences (CycloneDX). Their files are in the lock, with hashes.
+sbom: setup
+	mkdir -p results
+	uv tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py environment --pyproject pyproject.toml \
+	  --output-reproducible --output-file results/sbom.json $(BIN)/python
 
 schema: setup
 	python -m bnn_atlas.config.pages.schema
