@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bnn_atlas.export.reference_posterior import Reference, open_reference
-    from bnn_atlas.library import NetworkPosterior, build_posterior, predict, sample, score, starting_points, to_arviz
+    from bnn_atlas.library.draws import predict, sample, score, starting_points, to_arviz
+    from bnn_atlas.library.posteriors import NetworkPosterior, build_posterior, posterior_of
     from bnn_atlas.runtime import configure
     from bnn_atlas.traces.pool import open_pool
 
@@ -20,6 +21,7 @@ __all__ = [
     "configure",
     "open_pool",
     "open_reference",
+    "posterior_of",
     "predict",
     "sample",
     "score",
@@ -32,13 +34,14 @@ _ELSEWHERE = {
     "open_pool": "bnn_atlas.traces.pool",
     "Reference": "bnn_atlas.export.reference_posterior",
     "open_reference": "bnn_atlas.export.reference_posterior",
+    **dict.fromkeys(("NetworkPosterior", "build_posterior", "posterior_of"), "bnn_atlas.library.posteriors"),
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_ELSEWHERE.get(name, "bnn_atlas.library")), name)
+    return getattr(import_module(_ELSEWHERE.get(name, "bnn_atlas.library.draws")), name)
 
 
 def __dir__() -> list[str]:

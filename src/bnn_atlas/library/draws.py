@@ -1,14 +1,15 @@
-"""The public functions of this package: build the posterior of a network, sample it, predict and score.
+"""Starting points, draws, and what draws predict."""
 
-The modules that they need are imported on the first call, because JAX must not be imported before `configure`.
-"""
-
-from collections.abc import Hashable, Mapping
+import weakref
+from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryFile
+from shutil import rmtree
+from tempfile import TemporaryFile, mkdtemp
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from bnn_atlas.library.posteriors import NetworkPosterior, as_int32, check_posterior, rows_like, section, targets_like
 
 if TYPE_CHECKING:
     import arviz
@@ -16,138 +17,10 @@ if TYPE_CHECKING:
     import xarray
     from numpy.typing import ArrayLike
 
-    from bnn_atlas.config.parts.posterior import PosteriorConfig
     from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-    from bnn_atlas.posterior.density import Posterior, PosteriorData
-    from bnn_atlas.posterior.prior_densities import Prior
     from bnn_atlas.traces.convert import Group
     from bnn_atlas.traces.draws import Draws
     from bnn_atlas.traces.pool import Pool
-
-
-class NetworkPosterior(NamedTuple):
-    """The posterior of a network's parameters given data."""
-
-    density: "Posterior"
-    """Log-likelihood, log-prior and gradients at parameters [P]; `density.layout` names the parameters."""
-    data: "PosteriorData"
-    """The rows that the posterior is conditioned on, and the prior's numbers."""
-    config: "PosteriorConfig"
-    """Settings of the network, the likelihood, the prior and the temperature."""
-    classes: int
-    """0 for regression."""
-    vocabulary: int = 0
-    """Number of token ids; 0 for rows of numbers."""
-    columns: tuple[Hashable, ...] = ()
-    """Names of the columns of the rows, if they were a frame."""
-
-    def __repr__(self) -> str:
-        """Network, likelihood, prior and numbers of parameters and rows."""
-        from bnn_atlas.config.language.base import plural
-
-        config, size = self.config, plural(self.density.layout.size, "parameter")
-        return (
-            f"NetworkPosterior({config.model.label}, {size}, {config.likelihood.kind}, {config.prior.kind}, "
-            f"{plural(len(self._rows[1]), 'row')})"
-        )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle settings and arrays; the functions are built again from them."""
-        return _built_again, (self.config, self.data, *self[3:])
-
-    @property
-    def _dtype(self) -> Any:
-        return self.data.prior.loc.dtype
-
-    @property
-    def _rows(self) -> tuple[Any, Any]:
-        """Rows and targets without the padding of the last shard."""
-        x, y, weights = self.data.x, self.data.y, self.data.weights
-        return (x, y) if weights is None else (x[weights > 0], y[weights > 0])
-
-
-def build_posterior(
-    x: "ArrayLike", y: "ArrayLike", settings: Mapping[str, Any], *, classes: int = 0, vocabulary: int = 0
-) -> NetworkPosterior:
-    """Posterior of a network given data, p(theta | x, y)^(1 / T) up to a constant.
-
-    Nothing is scaled here: inputs and regression targets should have zero mean and unit variance. Warns of labels that
-    look like a mistake (all the same, another one in each row, counted from 1, or with classes that never occur), and,
-    as all functions that take rows and targets, of frames of pandas whose rows have other labels than the targets.
-
-    Args:
-        x: inputs, as tables [n, d], images [n, height, width, channels], or token ids [n, length].
-        y: targets [n], or class numbers [n] from 0; a column [n, 1] is the same.
-        settings: `model`, `likelihood` and, optionally, `prior`, `temperature` and the other fields of
-            `bnn_atlas.config.parts.posterior.PosteriorConfig`, as in the runs of config/studies/.
-        classes: number of classes; 0 for the largest label + 1.
-        vocabulary: number of token ids, for sequences.
-
-    Raises:
-        ConfigError: a setting is wrong; the message gives its value and what is allowed.
-        ShapeError: the model does not take rows of this shape.
-        DataError: an array or a number is not what it stands for; the message names it and says what to do.
-        ValueError: `float64: true` without `configure(float64=True)`.
-    """
-    from bnn_atlas import arrays
-    from bnn_atlas.config.language.base import MOST, WIDEST, validated
-    from bnn_atlas.config.parts.posterior import CategoricalLikelihood, PosteriorConfig
-    from bnn_atlas.data import DataError
-    from bnn_atlas.posterior import density
-
-    config = validated(PosteriorConfig, _section(settings), "posterior")
-    dtype = np.float64 if config.float64 else np.float32
-    categorical = isinstance(config.likelihood, CategoricalLikelihood)
-    classes = arrays.count(classes, "classes", 0, WIDEST)
-    vocabulary = arrays.count(vocabulary, "vocabulary", 0, MOST)
-    if classes and not categorical:
-        raise DataError(
-            f"classes is {classes}, but likelihood '{config.likelihood.kind}' is a regression: leave it out"
-        )
-    arrays.check_order(x, y)
-    columns = arrays.column_names(x)
-    x = arrays.rows(x, dtype, vocabulary=vocabulary)
-    y = arrays.targets(y, config.likelihood, classes, dtype, count=len(x))
-    if not vocabulary:
-        arrays.check_spread(x, dtype, "x")
-    if categorical:
-        classes = arrays.classes_in(y, classes)
-    else:
-        arrays.check_spread(y, dtype, "y")
-    posterior, prior = _density(config, x, classes, vocabulary)
-    data = density.posterior_data(x, y, prior, config.data_shards, vocabulary, shape=x.shape[1:], classes=classes)
-    return NetworkPosterior(posterior, data, config, classes, vocabulary, columns)
-
-
-def _density(config: "PosteriorConfig", x: np.ndarray, classes: int, vocabulary: int) -> "tuple[Posterior, Prior]":
-    """The density, and the prior, for rows like x."""
-    from jax import numpy as jnp
-
-    from bnn_atlas.posterior import density
-
-    if config.float64 and jnp.asarray(0.5).dtype != jnp.float64:
-        raise ValueError("float64: true needs `bnn_atlas.configure(float64=True)` before anything else")
-    return density.build_posterior(
-        config.model,
-        config.likelihood,
-        config.prior,
-        temperature=config.temperature,
-        shape=x.shape[1:],
-        classes=classes,
-        vocabulary=vocabulary,
-        dtype=jnp.float64 if config.float64 else jnp.float32,
-        shards=config.data_shards,
-        kernel=config.kernel,
-        rows=x,
-    )
-
-
-def _built_again(
-    config: "PosteriorConfig", data: "PosteriorData", classes: int, vocabulary: int, columns: tuple[Hashable, ...]
-) -> NetworkPosterior:
-    """A posterior from its pickle."""
-    posterior, _ = _density(config, np.asarray(data.x), classes, vocabulary)
-    return NetworkPosterior(posterior, data, config, classes, vocabulary, columns)
 
 
 def starting_points(
@@ -181,20 +54,20 @@ def starting_points(
     from bnn_atlas.data import DataError
     from bnn_atlas.warmstart.ensemble import Rows, initialise, train_ensemble
 
-    _check_posterior(posterior)
-    members, dtype = np.arange(arrays.count(chains, "chains", 1, MOST_CHAINS)), posterior._dtype
-    word = _as_int32(arrays.seed(seed))
-    x, y = posterior._rows
+    check_posterior(posterior)
+    members, dtype = np.arange(arrays.count(chains, "chains", 1, MOST_CHAINS)), posterior.dtype
+    word = as_int32(arrays.seed(seed))
+    x, y = posterior.rows
     watched = x[:0], y[:0]
     if validation is not None:
         if not (isinstance(validation, tuple | list) and len(validation) == 2):
             raise DataError("validation must be two arrays, (rows, targets)")
         arrays.check_order(*validation, "validation[0]", "validation[1]")
-        held_out = _rows_like(posterior, validation[0], "validation[0]")
-        watched = held_out, _targets_like(posterior, validation[1], len(held_out), "validation[1]")
+        held_out = rows_like(posterior, validation[0], "validation[0]")
+        watched = held_out, targets_like(posterior, validation[1], len(held_out), "validation[1]")
     if training is None:
         return initialise(posterior.density, members, word, dtype)
-    config = validated(WarmStartConfig, _section(training), "training")
+    config = validated(WarmStartConfig, section(training), "training")
     if config.permuted is not None:
         raise ConfigError("training: permuted: only runs of the pipeline start from permuted copies; leave it out")
     rows = Rows(x, y, jnp.asarray(watched[0], x.dtype), jnp.asarray(watched[1], y.dtype))
@@ -202,7 +75,13 @@ def starting_points(
 
 
 def sample(
-    posterior: NetworkPosterior, method: Mapping[str, Any], starts: "ArrayLike", folder: str | Path, *, seed: int = 0
+    posterior: NetworkPosterior,
+    method: str | Mapping[str, Any],
+    starts: "ArrayLike | None" = None,
+    folder: str | Path | None = None,
+    *,
+    chains: int = 4,
+    seed: int = 0,
 ) -> "Pool":
     """Run a method from each start and return the draws, which are kept in `folder`.
 
@@ -211,9 +90,11 @@ def sample(
 
     Args:
         posterior: the target.
-        method: `kind` and settings of a method, as under `method:` of a run in config/studies/.
-        starts: starting points of the chains [chain, P], see `starting_points`.
-        folder: folder of the trace; created if it does not exist.
+        method: kind of a method, or `kind` and settings, as under `method:` of a run in config/studies/.
+        starts: starting points of the chains [chain, P], see `starting_points`; None for networks at random, or for
+            the parameters that `posterior_of` was given.
+        folder: folder of the trace; created if it does not exist. None for one that is removed with the draws.
+        chains: number of chains, where `starts` is None.
         seed: a whole number from 0 to 2^32 - 1; chain i depends only on the seed, i and its start.
 
     Raises:
@@ -237,23 +118,30 @@ def sample(
     from bnn_atlas.runner.segments import Block, noted, run_block
     from bnn_atlas.traces.pool import open_pool, pool_traces
 
-    _check_posterior(posterior)
-    config = validated(RootModel[MethodConfig], _section(method), "method").root
+    check_posterior(posterior)
+    method = {"kind": method} if isinstance(method, str) else method
+    config = validated(RootModel[MethodConfig], section(method), "method").root
     if isinstance(config, LeapfrogSettings):
         try:
             config = config.resolved(standard_deviation(posterior.config.prior), posterior.config.temperature)
         except ValueError as error:
             raise ConfigError(f"method: {error}") from None
     config = config.for_rows(len(posterior.data.y))
-    starts = arrays.starts(starts, posterior.density.layout, posterior._dtype)
     seed = arrays.seed(seed)
+    if starts is None:
+        starts = starting_points(posterior, chains, seed=seed)
+    starts = arrays.starts(starts, posterior.density.layout, posterior.dtype)
+    if folder is None:
+        return _sampled_for_now(posterior, method, starts, seed)
     if not isinstance(folder, str | Path) or folder == "":
         what = "empty" if folder == "" else f"a {type(folder).__name__}"
         raise DataError(f"folder is {what}: pass the name of a folder")
     target = Path(folder)
     at_once = 1 if runtime.on_cpu() else len(starts)
     budget = 1e6 * posterior.config.gradient_memory_mb / at_once
-    density = within_budget(posterior.density, posterior.data, budget)
+    density = posterior.density
+    if len(posterior.data.y):
+        density = within_budget(density, posterior.data, budget)
     settings = {
         "posterior": posterior.config.model_dump(mode="json"),
         "method": config.model_dump(mode="json"),
@@ -264,7 +152,7 @@ def sample(
     digest = fingerprint_of_draws(config, posterior.config, settings, inputs)
     notes = noted(config, density, len(posterior.data.y))
     attributes = {"provenance": {"settings": settings}, **notes}
-    block = Block(starts, np.arange(len(starts)), _as_int32(seed), target / "chains", digest, attributes)
+    block = Block(starts, np.arange(len(starts)), as_int32(seed), target / "chains", digest, attributes)
     try:
         target.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=target):
@@ -277,6 +165,18 @@ def sample(
     run_block(build_method(config, density, posterior.data), density, posterior.data, block, config.checkpoint_every)
     pool_traces([block.destination], target / "pool.json")
     return open_pool(target / "pool.json")
+
+
+def _sampled_for_now(posterior: NetworkPosterior, method: Mapping[str, Any], starts: np.ndarray, seed: int) -> "Pool":
+    """Draws in a folder that is removed when they are no longer used."""
+    folder = mkdtemp(prefix="draws-")
+    try:
+        pool = sample(posterior, method, starts, folder, seed=seed)
+    except BaseException:
+        rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(pool, rmtree, folder, ignore_errors=True)
+    return pool
 
 
 def predict(
@@ -294,11 +194,11 @@ def predict(
     from bnn_atlas.inference.problem import Predictor
     from bnn_atlas.metrics.gathering import streaming
 
-    _check_posterior(posterior)
+    check_posterior(posterior)
     _check_draws(posterior, draws)
     arrays.check_order(x, y)
-    rows = _rows_like(posterior, x)
-    targets = None if y is None else _targets_like(posterior, y, len(rows))
+    rows = rows_like(posterior, x)
+    targets = None if y is None else targets_like(posterior, y, len(rows))
     predictor = Predictor(posterior.density, posterior.data, 1e6 * posterior.config.gradient_memory_mb)
     return streaming.summarise(draws, predictor, rows, targets, classes=posterior.classes)
 
@@ -316,7 +216,7 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "Array
     from bnn_atlas.metrics.judgement import evaluate
     from bnn_atlas.metrics.tables.measurement import RunIdentity
 
-    _check_posterior(posterior)
+    check_posterior(posterior)
     _check_draws(posterior, draws)
     method = _recorded(draws).get("method")
     if method is None:
@@ -325,8 +225,8 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "Array
             "that `sample`, the pipeline or `open_reference` gives"
         )
     arrays.check_order(x, y)
-    rows = _rows_like(posterior, x)
-    targets = _targets_like(posterior, y, len(rows))
+    rows = rows_like(posterior, x)
+    targets = targets_like(posterior, y, len(rows))
     identity = RunIdentity("", "", "", 0, "", posterior.config.model.label, method["kind"])
     summary = predict(posterior, draws, rows, targets)
     scored = evaluate.score(
@@ -354,10 +254,10 @@ def to_arviz(posterior: NetworkPosterior, draws: "Draws", *, seed: int = 0) -> "
     from bnn_atlas.inference.pointwise import pointwise
     from bnn_atlas.inference.problem import Predictor
 
-    _check_posterior(posterior)
+    check_posterior(posterior)
     _check_draws(posterior, draws)
     seed = arrays.seed(seed)
-    x, y = (np.asarray(array) for array in posterior._rows)
+    x, y = (np.asarray(array) for array in posterior.rows)
     predictor = Predictor(posterior.density, posterior.data, 1e6 * posterior.config.gradient_memory_mb)
     found = pointwise(draws, predictor, x, y, classes=posterior.classes, seed=seed)
     by_draw = ("chain", "draw", "row")
@@ -381,39 +281,6 @@ class _HeldOut(NamedTuple):
     y_scale: float
 
 
-def _section(settings: Any) -> Any:
-    """Settings for `validated`, which refuses what is no mapping."""
-    return dict(settings) if isinstance(settings, Mapping) else settings
-
-
-def _as_int32(seed: int) -> int:
-    """The number with the same 32 bits that the samplers take."""
-    return int(np.uint32(seed).view(np.int32))
-
-
-def _check_posterior(posterior: Any) -> None:
-    from bnn_atlas.data import DataError
-
-    if not isinstance(posterior, NetworkPosterior):
-        raise DataError(f"posterior is a {type(posterior).__name__}: pass what `build_posterior` returns")
-
-
-def _rows_like(posterior: NetworkPosterior, x: Any, name: str = "x") -> np.ndarray:
-    """Further rows, like those of the posterior."""
-    from bnn_atlas import arrays
-
-    arrays.check_columns(x, posterior.columns, name)
-    shape = posterior.data.x.shape[1:]
-    return arrays.rows(x, posterior._dtype, name, shape=shape, vocabulary=posterior.vocabulary)
-
-
-def _targets_like(posterior: NetworkPosterior, y: Any, count: int, name: str = "y") -> np.ndarray:
-    """Their targets."""
-    from bnn_atlas import arrays
-
-    return arrays.targets(y, posterior.config.likelihood, posterior.classes, posterior._dtype, name, count=count)
-
-
 def _recorded(draws: "Draws") -> Mapping[str, Any]:
     """The settings that the draws record."""
     found: Mapping[str, Any] = draws.attributes.get("provenance", {}).get("settings", {})
@@ -434,12 +301,14 @@ def _check_draws(posterior: NetworkPosterior, draws: Any) -> None:
         )
     differences = []
     if (recorded := _recorded(draws).get("posterior")) is not None:
-        theirs = validated(PosteriorConfig, recorded, f"{draws.path}: posterior").model_dump(mode="json")
+        theirs = recorded
+        if posterior.user is None:
+            theirs = validated(PosteriorConfig, recorded, f"{draws.path}: posterior").model_dump(mode="json")
         ours = posterior.config.model_dump(mode="json")
         differences = [
-            f"{part} ({theirs[part]}, here {ours[part]})"
+            f"{part} ({theirs.get(part)}, here {ours[part]})"
             for part in ("model", "likelihood", "prior", "temperature")
-            if theirs[part] != ours[part]
+            if theirs.get(part) != ours[part]
         ]
     layout = posterior.density.layout
     if not differences and draws.layout != layout:

@@ -1,0 +1,45 @@
+"""What the library records of a user's network, prior and density, which no file of config/ can describe."""
+
+from typing import Literal
+
+from bnn_atlas.config.language.base import Model
+from bnn_atlas.config.parts.posterior import PosteriorConfig
+from bnn_atlas.config.parts.priors import PriorConfig, StandardNormalPrior
+
+
+class UserNetworkConfig(Model):
+    """A user's network."""
+
+    kind: Literal["user"] = "user"
+    name: str
+    """Name of its class or function."""
+    digest: str
+    """SHA-256 of what it computes."""
+
+    @property
+    def label(self) -> str:
+        """Short name for tables."""
+        return self.name
+
+
+class UserPriorConfig(Model):
+    """A function of the parameters that returns their log density."""
+
+    kind: Literal["user"] = "user"
+    name: str
+    digest: str
+    """SHA-256 of what it computes."""
+
+
+class PriorsByName(Model):
+    """Priors by patterns of names; a parameter has the prior of the first pattern that it matches."""
+
+    kind: Literal["by_name"] = "by_name"
+    priors: dict[str, PriorConfig]
+
+
+class UserPosteriorConfig(PosteriorConfig):
+    """A posterior of a user's network."""
+
+    model: UserNetworkConfig  # type: ignore[assignment]
+    prior: PriorConfig | PriorsByName | UserPriorConfig = StandardNormalPrior()  # type: ignore[assignment]

@@ -1,0 +1,329 @@
+"""A user's network as functions of one flat vector: a Flax module (linen or nnx), or a function and its parameters."""
+
+import hashlib
+import re
+import sys
+from collections.abc import Callable, Collection, Mapping
+from fnmatch import fnmatchcase
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import flax.errors
+import jax
+import numpy as np
+from flax import linen as nn
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.data import DataError
+from bnn_atlas.models.layout import Layout, Parameter
+from bnn_atlas.models.networks import Network, ShapeError
+
+if TYPE_CHECKING:
+    from flax import nnx
+
+SEPARATOR = "/"
+STATE = (
+    "{kind} has {what}, which changes while the network runs, so that it is no function of its parameters and inputs: "
+    "{advice}"
+)
+NORMS = "use a norm without running statistics, such as GroupNorm or LayerNorm, or freeze them (use_running_average)"
+KEYS = "switch dropout off (deterministic=True)"
+
+
+class UserNetwork(NamedTuple):
+    """A user's network."""
+
+    network: Network
+    start: np.ndarray | None
+    """The parameters [P] that were given; None if they are initialised at random."""
+    tree: Callable[[Any], Any]
+    """Vectors [..., P] -> the user's pytree, with these leading axes, fixed parameters included."""
+    name: str
+    dtype: Any
+    outputs: int
+    digest: str
+    """SHA-256 of what the network computes: its program and the numbers in it."""
+
+
+def user_network(
+    module: Any,
+    rows: np.ndarray,
+    start: Any = None,
+    stochastic: Collection[str] | None = None,
+    dtype: Any = jnp.float32,
+) -> UserNetwork:
+    """The network of a user, for rows like these.
+
+    Args:
+        module: `flax.linen.Module`, `flax.nnx.Module` (its parameters are the start), or a function of parameters and
+            rows [n, ...]. All return outputs [n, outputs] or [n].
+        rows: rows [n, ...], of which only shape and type count.
+        start: a pytree of parameters. A function needs it; a linen module is initialised at random without it.
+        stochastic: patterns of names, such as `head*`; parameters that match none stay as in `start`.
+        dtype: precision of the parameters.
+
+    Raises:
+        DataError: the parameters are not what they stand for, or the module has state.
+        ShapeError: the network does not take such rows.
+    """
+    name = getattr(module, "__name__", type(module).__name__)
+    example = jax.ShapeDtypeStruct(rows.shape, jnp.int32 if rows.dtype.kind in "iu" else dtype)
+    initialise = None
+    if isinstance(module, nn.Module):
+        function, initialise = _of_linen(module, example, start)
+        given = start if start is not None else jax.eval_shape(initialise, jax.random.key(0))
+    elif _is_nnx(module):
+        function, given = _of_nnx(module)
+        given = given if start is None else start
+    elif callable(module):
+        function, given = module, start
+        if start is None:
+            raise DataError("start is missing: pass the pytree of parameters that the function takes")
+    else:
+        raise DataError(f"network is a {name}: pass a Flax module, or a function of parameters and rows")
+    return _assembled(function, initialise, given, example, _Wanted(name, stochastic, dtype, start))
+
+
+def user_density(start: Any, stochastic: Collection[str] | None = None, dtype: Any = jnp.float32) -> UserNetwork:
+    """What stands for the network where there is a density alone: the parameters, and nothing for each of no rows.
+
+    Raises:
+        DataError: the parameters are not what they stand for.
+    """
+    if start is None:
+        raise DataError("start is missing: pass the pytree of parameters that the log density takes")
+    nothing = jax.ShapeDtypeStruct((1, 1), dtype)
+    return _assembled(
+        lambda _, x: jnp.zeros(len(x), dtype), None, start, nothing, _Wanted("density", stochastic, dtype, start)
+    )
+
+
+class _Wanted(NamedTuple):
+    name: str
+    stochastic: Collection[str] | None
+    dtype: Any
+    start: Any
+
+
+def _assembled(
+    function: Callable[[Any, Array], Array],
+    initialise: Callable[[Array], Any] | None,
+    given: Any,
+    example: jax.ShapeDtypeStruct,
+    wanted: _Wanted,
+) -> UserNetwork:
+    leaves, structure = named_leaves(given)
+    if initialise is None or wanted.start is not None:
+        leaves = {name: _number(leaf, name, wanted.dtype) for name, leaf in leaves.items()}
+    chosen = _matching(leaves, wanted.stochastic)
+    first_use = _first_use(function, jax.tree_util.tree_unflatten(structure, leaves.values()), example, wanted)
+    order = dict(zip(leaves, first_use, strict=True))
+    layout = Layout(tuple(_parameters({name: leaves[name].shape for name in chosen}, order)))
+    drawn = not isinstance(next(iter(leaves.values())), np.ndarray)
+    if drawn and len(chosen) < len(leaves):
+        raise DataError("stochastic needs start, the parameters of the part of the network that stays as it is")
+    fixed = {name: leaf for name, leaf in leaves.items() if name not in chosen}
+
+    def tree(vector: Any) -> Any:
+        arrays = layout.unflatten(vector)
+        lead = vector.shape[:-1]
+        library = jnp if isinstance(vector, Array) else np
+        still = {name: library.broadcast_to(leaf, (*lead, *leaf.shape)) for name, leaf in fixed.items()}
+        arrays = {**still, **arrays}
+        return jax.tree_util.tree_unflatten(structure, [arrays[name] for name in leaves])
+
+    def apply(vector: Array, x: Array) -> Array:
+        outputs = function(tree(vector), x)
+        return outputs[None, :] if outputs.ndim == 1 else outputs.T
+
+    def first(key: Array) -> Array:
+        if initialise is None or not drawn:
+            return layout.flatten(leaves)
+        return layout.flatten(named_leaves(initialise(key))[0]).astype(wanted.dtype)
+
+    program, _ = traced(
+        apply, wanted.name, _rows_of(example), jax.ShapeDtypeStruct((layout.size,), wanted.dtype), example
+    )
+    start = None if drawn else np.concatenate([np.ravel(leaves[p.name]) for p in layout.parameters])
+    network = Network(layout, lambda x: x, apply, first)
+    return UserNetwork(
+        network, start, tree, wanted.name, wanted.dtype, program.out_avals[0].shape[0], digest_of(program)
+    )
+
+
+def traced(function: Callable[..., Any], name: str, what: str, *arguments: Any) -> tuple[Any, Any]:
+    """The program of a function and the shapes of what it returns, or a ShapeError that says how it failed."""
+    try:
+        return jax.make_jaxpr(function, return_shape=True)(*arguments)
+    except (flax.errors.InvalidRngError, flax.errors.TraceContextError) as error:
+        raise DataError(STATE.format(kind=name, what="random numbers", advice=KEYS)) from error
+    except Exception as error:
+        raise ShapeError(f"{name} fails on {what}: {_reason(error)}") from error
+
+
+def _rows_of(example: jax.ShapeDtypeStruct) -> str:
+    return f"rows of shape {list(example.shape)}"
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return ": ".join((type(error).__name__, *lines[:1]))
+
+
+def _first_use(function: Callable[[Any, Array], Array], given: Any, example: Any, wanted: _Wanted) -> list[int]:
+    """For each leaf, the number of the operation that uses it first; checks what the function returns."""
+    program, _ = traced(function, wanted.name, _rows_of(example), given, example)
+    shapes = [tuple(found.shape) for found in program.out_avals]
+    if len(shapes) != 1 or len(shapes[0]) not in (1, 2) or shapes[0][0] != example.shape[0]:
+        what = " and ".join(str(list(shape)) for shape in shapes)
+        raise ShapeError(
+            f"{wanted.name} returns {what} for {example.shape[0]} rows: return outputs [rows, outputs] or [rows]"
+        )
+    program = program.jaxpr
+    while len(program.eqns) == 1 and "jaxpr" in program.eqns[0].params:
+        program = program.eqns[0].params["jaxpr"].jaxpr
+    uses = [{id(var) for var in equation.invars} for equation in program.eqns]
+    leaves = jax.tree.leaves(given)
+    return [
+        next((place for place, used in enumerate(uses) if id(var) in used), len(uses))
+        for var in program.invars[: len(leaves)]
+    ]
+
+
+def digest_of(program: Any) -> str:
+    """SHA-256 of a traced program and of the numbers in it."""
+    found = hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", str(program)).encode())
+    for constant in program.consts:
+        found.update(np.ascontiguousarray(constant).data)
+    return found.hexdigest()
+
+
+def named_leaves(tree: Any) -> tuple[dict[str, Any], Any]:
+    """Leaves of a pytree by name, such as `dense_1/kernel`, and its structure."""
+    pairs, structure = jax.tree_util.tree_flatten_with_path(tree)
+    names = [jax.tree_util.keystr(path, simple=True, separator=SEPARATOR) or "theta" for path, _ in pairs]
+    if not names:
+        raise DataError("start has no parameters: pass a pytree of arrays, such as a dictionary")
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise DataError(f"start has two parameters called '{min(twice)}': give the parts of the tree other names")
+    return dict(zip(names, (leaf for _, leaf in pairs), strict=True)), structure
+
+
+def _number(leaf: Any, name: str, dtype: Any) -> np.ndarray:
+    """A parameter as a NumPy array (tensors of PyTorch, too)."""
+    try:
+        array = np.asarray(leaf.detach().cpu() if hasattr(leaf, "detach") else leaf)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"start['{name}'] is no array of numbers: {error}") from None
+    if array.dtype.kind not in "f" and array.dtype != jnp.bfloat16:
+        what = "whole numbers" if array.dtype.kind in "iub" else f"{array.dtype}"
+        raise DataError(
+            f"start['{name}'] has {what}: parameters are real numbers, and what is not sampled does not belong here"
+        )
+    if not np.isfinite(array.astype(np.float64)).all():
+        raise DataError(f"start['{name}'] has numbers that are not finite")
+    if not array.size:
+        raise DataError(f"start['{name}'] is empty")
+    return array.astype(dtype)
+
+
+def _matching(leaves: Mapping[str, Any], patterns: Collection[str] | None) -> list[str]:
+    """Names that match a pattern, in the order of the tree; all without patterns."""
+    if patterns is None:
+        return list(leaves)
+    if isinstance(patterns, str):
+        patterns = [patterns]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in leaves):
+            raise DataError(f"stochastic: no parameter matches '{pattern}'; there are {', '.join(leaves)}")
+    return [name for name in leaves if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def _parameters(shapes: Mapping[str, tuple[int, ...]], order: Mapping[str, int]) -> list[Parameter]:
+    """Roles, layers and fans.
+
+    Parameters whose names differ only in the last part are a layer; layers are in the order in which they are used.
+    Matrices and larger arrays are weights, unless they are called `bias`; `scale` and `gain` are gains, and other
+    vectors biases. A `weight` is [out, in, *kernel], as in PyTorch, an `embedding` [entries, out], and any other
+    [*kernel, in, out], as in Flax.
+    """
+    used: dict[str, int] = {}
+    for name in shapes:
+        owner = name.rpartition(SEPARATOR)[0]
+        used[owner] = min(used.get(owner, order[name]), order[name])
+    layers = sorted(used, key=lambda owner: (used[owner], _natural(owner)))
+    found = [_parameter(name, shape, layers.index(name.rpartition(SEPARATOR)[0])) for name, shape in shapes.items()]
+    return sorted(found, key=lambda p: (p.layer, _natural(p.name)))
+
+
+def _parameter(name: str, shape: tuple[int, ...], layer: int) -> Parameter:
+    last = name.rpartition(SEPARATOR)[2].rpartition(".")[2]
+    if len(shape) < 2 or last == "bias":
+        role = "gain" if last in ("scale", "gain") else "bias"
+        width = prod(shape)
+        return Parameter(name, shape, role, layer, width, width)
+    if last == "embedding":
+        return Parameter(name, shape, "weight", layer, 1, shape[-1])
+    if last == "weight":
+        return Parameter(name, shape, "weight", layer, prod(shape[1:]), shape[0] * prod(shape[2:]))
+    return Parameter(name, shape, "weight", layer, prod(shape[:-1]), prod(shape[:-2]) * shape[-1])
+
+
+def _natural(name: str) -> list[Any]:
+    """Sort key in which numbers within names count as numbers."""
+    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.split(r"(\d+)", name)]
+
+
+def _of_linen(
+    module: nn.Module, example: jax.ShapeDtypeStruct, start: Any
+) -> tuple[Callable[[Any, Array], Array], Callable[[Array], Any]]:
+    kind = type(module).__name__
+    _, variables = traced(lambda x: module.init(jax.random.key(0), x), kind, _rows_of(example), example)
+    if others := sorted(set(variables) - {"params"}):
+        raise DataError(STATE.format(kind=kind, what=f"'{others[0]}'", advice=NORMS))
+    if "params" not in variables:
+        raise DataError(f"{kind} has no parameters")
+    if start is not None:
+        wanted, there = (set(named_leaves(tree)[0]) for tree in (variables["params"], start))
+        if wanted != there:
+            raise DataError(
+                f"start has the parameters {', '.join(sorted(there))}, but {kind} has {', '.join(sorted(wanted))}: "
+                "pass variables['params']"
+            )
+    zeros = jnp.zeros((1, *example.shape[1:]), example.dtype)
+
+    def apply(params: Any, x: Array) -> Array:
+        return cast(Array, module.apply({"params": params}, x))
+
+    return apply, lambda key: cast(Any, module.init(key, zeros))["params"]
+
+
+def _is_nnx(module: Any) -> bool:
+    """Whether it is a module of `flax.nnx`, which takes long to import and which its user has imported."""
+    nnx = sys.modules.get("flax.nnx")
+    return nnx is not None and isinstance(module, nnx.Module)
+
+
+def _of_nnx(module: "nnx.Module") -> tuple[Callable[[Any, Array], Array], Any]:
+    from flax import nnx
+
+    parts: Any = nnx.split(module, nnx.Param, ...)
+    graph, params, rest = parts
+    for path, variable in nnx.to_flat_state(rest):
+        # Keys that only initialised a module stay in it; drawing from them, as dropout does, raises an error below.
+        if isinstance(variable, nnx.RngState):
+            continue
+        kind = type(variable).__name__
+        raise DataError(
+            STATE.format(kind=type(module).__name__, what=f"{kind} ({'/'.join(map(str, path))})", advice=NORMS)
+        )
+    pure = nnx.to_pure_dict(params)
+
+    def apply(tree: Any, x: Array) -> Array:
+        state = jax.tree.map(lambda leaf: leaf, params)
+        nnx.replace_by_pure_dict(state, tree)
+        found: Array = nnx.merge(graph, state, rest)(x)
+        return found
+
+    return apply, pure
