@@ -155,6 +155,11 @@ def test_the_error_of_a_figure_enters_the_verdict(tmp_path: Path) -> None:
     study = claimed(pairs, figures=NO_RUNS)
     (found,) = judge_all([study], {}, {"small/curve": tmp_path / "curve.png"})
     assert (found.verdict, found.error) == (Verdict.CANNOT_TELL, pytest.approx(0.1))
+    (tmp_path / "curve.csv").write_text("mean\n0.5\n")
+    for chained, why in ((True, "one set of chains"), (False, "one fit")):
+        of_runs = {"runs": {"one": planned("one", chained=chained)}, "figures": {"curve": {"runs": ["one"]}}}
+        (one,) = judge_all([claimed(pairs, **of_runs)], {}, {"small/curve": tmp_path / "curve.png"})
+        assert (one.verdict, one.reason) == (Verdict.AGREES, f"error not known ({why})")
     assert found.needed == "about 16 pairs of networks (now 4)"
 
 

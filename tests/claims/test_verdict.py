@@ -62,6 +62,9 @@ def test_a_number_of_full_size_is_not_answered_by_a_reduced_run(tmp_path: Path) 
     for rows in ([row("mile-seed1", 0.5)], []):
         found = judged(tmp_path, rows, claimed({"full_size": True}, runs=one))
         assert found.needed == "scale paper: snakemake --cores 2 mile --config scale=paper", "with all its seeds"
+    chains = claimed(LPPD | {"chains": 20})
+    found = judged(tmp_path, seeds("mile", 0.5, 0.5, 0.5, **LPPD), chains)
+    assert found.needed == "scale paper: snakemake --cores 2 mile --config scale=paper", "here, too"
 
 
 def test_one_run_has_the_error_of_its_row_or_none(tmp_path: Path) -> None:

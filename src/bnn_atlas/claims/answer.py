@@ -109,8 +109,9 @@ def row_of(
                 needed = f"a run that keeps at least {kept:,} of its {planned:,} chains"
                 return Problem(f"{where}: {excluded:,} of {planned:,} chains were excluded", needed)
         if wanted is not None and wanted not in counts:
-            needed = _scales(study, run, max(wanted, least), [run]) if column == "chains" else f"{wanted:,} {column}"
+            scales = _scales(study, run, max(wanted, least), side.runs)
             at = ", ".join(f"{count:,}" for count in counts[:2]) + (f", ..., {counts[-1]:,}" if len(counts) > 2 else "")
+            needed = scales if column == "chains" else f"{wanted:,} {column}"
             return Problem(f"{where} has no '{side.metric}' at {wanted:,} {column}, only at {at}", needed)
         rows = rows[rows[column] == (counts[-1] if wanted is None else wanted)]
     if len(rows) > 1:

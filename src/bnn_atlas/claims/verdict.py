@@ -31,7 +31,7 @@ EXACT = OF_ROWS | {"gradients_sampling", "gradients_total", "transpositions_ceil
 """Metrics without an error: fitted without a network, counted, or in closed form."""
 OF_MEAN = {"rmse", "rmse_original_units"}
 """Metrics of the predictive mean alone."""
-TO_MEASURE, ONE_VALUE, ONE_FIT, ONE_SET = "to measure again", "one value of a figure", "one fit", "one set of chains"
+TO_MEASURE, ONE_FIT, ONE_SET = "to measure again", "one fit", "one set of chains"
 """Why an error is not known."""
 SAME_SHELL = 0.1
 """Largest relative change of theta^2 of chains that have stayed at their warm starts."""
@@ -187,10 +187,8 @@ def _without_error(judged: Judgement) -> str:
     lacking = [row for one, rows in sides if one and one.error is None for row in rows if not _is_exact(row, study)]
     if not lacking:
         return ""
-    run = lacking[0].run
-    if run not in study.runs:
-        return ONE_VALUE
-    if not study.runs[run].chained:
+    runs = {lacking[0].run} if lacking[0].run in study.runs else study.runs_behind(judged.claim)
+    if not any(study.runs[run].chained for run in runs):
         return ONE_FIT
     return TO_MEASURE if lacking[0].metric in OF_MARGINALS else ONE_SET
 
