@@ -50,7 +50,6 @@ rule all:
     default_target: True
     input:
         rules.site.input,
-        rules.site.output,
     message:
         "Everything is made"
 

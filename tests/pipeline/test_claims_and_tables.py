@@ -107,7 +107,7 @@ def test_the_site_is_made_from_what_there_is(workspace: Path) -> None:
     for name in ("fireball", "cumulative_lppd", "marginal_densities"):
         for kind in ("pdf", "csv", "png"):
             (figures / f"{name}.{kind}").write_bytes((figures / "fireball.png").read_bytes())
-    run = snakemake(workspace, "--allowed-rules", "galleries", "site", *ALLOWED[1:-1], "--", "galleries")
+    run = snakemake(workspace, "--allowed-rules", "site", "write_site", *ALLOWED[1:-1], "--", "site")
     assert run.returncode == 0, run.stdout
     folder = workspace / "results/demo/site/sampling_perspective"
     assert {"README.md", "claims.csv", "fireball.png", "summary.csv", "uci_table.tex", "index.html"} <= {

@@ -151,7 +151,7 @@ def test_editing_r_code_reruns_its_figure(workspace):
         pytest.skip(str(R_MISSING))
     with (workspace / "Rcode" / "marginal_densities.R").open("a") as code:
         code.write("\n")
-    assert planned(workspace) == {"sampling_perspective_marginal_densities": 1, "site": 1}
+    assert planned(workspace) == {"sampling_perspective_marginal_densities": 1, "write_site": 1}
 
 
 @pytest.mark.parametrize(
@@ -161,12 +161,12 @@ def test_editing_the_module_of_a_figure_redraws_that_figure_alone(workspace, fig
     if figure == "marginal_densities" and R_MISSING:
         pytest.skip(str(R_MISSING))
     add_to_functions(workspace / "src/bnn_atlas/figures/kinds" / f"{module}.py", "edited = True")
-    assert planned(workspace) == {f"sampling_perspective_{figure}": 1, "site": 1}
+    assert planned(workspace) == {f"sampling_perspective_{figure}": 1, "write_site": 1}
 
 
 def test_editing_the_style_redraws_all_figures(workspace):
     add_to_functions(workspace / "src/bnn_atlas/figures/style.py", "edited = True")
-    assert planned(workspace) == {f"sampling_perspective_{name}": 1 for name in DRAWN} | {"site": 1}
+    assert planned(workspace) == {f"sampling_perspective_{name}": 1 for name in DRAWN} | {"write_site": 1}
     assert planned(workspace, "diagnostics")["diagnostics_page"] == 6
 
 
@@ -218,7 +218,7 @@ def test_editing_one_run_reruns_what_depends_on_it(workspace):
     jobs = planned(workspace)
     assert jobs == {
         "sample": 1, "pool": 1, "predict": 1, "metrics": 1, "table": 1, "summary": 1,
-        "runs_table": 1, "sampling_perspective_cumulative_lppd": 1, "site": 1,
+        "runs_table": 1, "sampling_perspective_cumulative_lppd": 1, "write_site": 1,
     }  # fmt: skip
 
 
@@ -238,22 +238,22 @@ def test_a_figure_does_not_wait_for_other_runs(workspace):
 
 
 @pytest.mark.parametrize(
-    ("file", "jobs"),
+    ("file", "targets", "jobs"),
     [
-        ("figures/sampling_perspective/fireball.png", {"sampling_perspective_fireball": 1}),
-        ("tables/sampling_perspective-summary.csv", {"summary": 1}),
+        ("figures/sampling_perspective/fireball.png", ["site"], {"sampling_perspective_fireball": 1, "site": 1}),
+        ("tables/sampling_perspective-summary.csv", [], {"summary": 1}),
     ],
 )
-def test_what_was_deleted_is_made_again_though_there_is_a_site(workspace, file, jobs):
+def test_what_was_deleted_is_made_again_though_there_is_a_site(workspace, file, targets, jobs):
     (workspace / RESULTS / file).unlink()
-    assert planned(workspace) == {**jobs, "site": 1}
+    assert planned(workspace, *targets) == {**jobs, "write_site": 1}
 
 
 def test_a_figure_that_is_taken_out_is_not_made(workspace):
     text = (workspace / STUDY).read_text(encoding="utf-8")
     kept = [line for line in text.splitlines() if not line.startswith("  fireball:")]
     (workspace / STUDY).write_text("\n".join(kept), encoding="utf-8")
-    assert planned(workspace) == {"site": 1}, "which shows it no more"
+    assert planned(workspace) == {"write_site": 1}, "which shows it no more"
 
 
 def test_adding_a_seed_runs_only_that_run(workspace):

@@ -72,7 +72,7 @@ def test_a_classification_is_scored_on_a_shift_and_against_another_run(finished)
 def test_adding_a_set_predicts_that_set_only(workspace):
     """In one job, which leaves alone what it finds; neither the test rows nor their scores are touched."""
     edit(workspace / STUDY, "shifts: [rotated30]", "shifts: [rotated30, blur2]")
-    assert planned(workspace) == {"predict_sets": 1, "score_sets": 1, "table": 1, "summary": 1, "site": 1}
+    assert planned(workspace) == {"predict_sets": 1, "score_sets": 1, "table": 1, "summary": 1, "write_site": 1}
     folder = RESULTS / "sampling_perspective/images/split0"
     before = (workspace / folder / "predictive/sets/rotated30.npz").stat()
     run = snakemake(workspace, "--", str(folder / "metrics/sets.parquet"))
@@ -87,7 +87,7 @@ def test_adding_a_set_predicts_that_set_only(workspace):
 
 def test_sets_that_are_taken_out_leave_the_table(workspace):
     edit(workspace / STUDY, "shifts: [rotated30], ", "")
-    assert planned(workspace) == {"table": 1, "summary": 1, "site": 1}
+    assert planned(workspace) == {"table": 1, "summary": 1, "write_site": 1}
 
 
 def test_a_new_reference_needs_no_new_predictions(workspace):
@@ -96,14 +96,14 @@ def test_a_new_reference_needs_no_new_predictions(workspace):
         "    method: { kind: deep_ensemble }",
         "    evaluate: { references: [images] }\n    method: { kind: deep_ensemble }",
     )
-    assert planned(workspace) == {"score_against": 1, "table": 1, "summary": 1, "site": 1}
+    assert planned(workspace) == {"score_against": 1, "table": 1, "summary": 1, "write_site": 1}
 
 
 def test_a_changed_reference_is_compared_again(workspace):
     edit(workspace / STUDY, "max_epochs: 30", "max_epochs: 31")
     assert planned(workspace) == {
         "warmstart": 1, "sample": 1, "pool": 1, "predict": 1, "metrics": 1, "score_against": 1, "table": 1,
-        "summary": 1, "runs_table": 1, "site": 1,
+        "summary": 1, "runs_table": 1, "write_site": 1,
     }  # fmt: skip
 
 

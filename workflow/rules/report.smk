@@ -7,8 +7,8 @@ from bnn_atlas.pipeline.study_page import KEPT, pages, so_far
 SO_FAR = so_far(PATHS)
 
 
-rule site:
-    """Make the site of all studies, once everything is run: pages of their claims, figures and runs, also as Markdown."""
+rule write_site:
+    """Write the site: a folder per study with pages of its claims, figures and runs, also as Markdown."""
     input:
         [f"{RESULTS}/tables/{study}.parquet" for study in ATLAS.studies],
         [path for study in ATLAS.studies for path in PATHS.overviews(study)],
@@ -39,12 +39,14 @@ rule site:
         "../scripts/step.py"
 
 
-rule galleries:
-    """Make a folder per study with claims, small pictures, scores and times: they are in the site's."""
+# With all inputs of the site, since Snakemake makes nothing again that is gone while what was made from it is there.
+rule site:
+    """Make the site of all studies, once everything is run, and whatever it shows that is not there."""
     input:
-        rules.site.output,
+        rules.write_site.input,
+        rules.write_site.output,
     message:
-        "The folders of the studies are made"
+        "The site is made"
 
 
 # These rules have no outputs that Snakemake knows, so they run whenever they are asked for.

@@ -77,7 +77,7 @@ def _made(target: str, atlas: Atlas, paths: Paths, known: Targets) -> list[str]:
         return made if target in atlas.claims else [*made, *_scored(paths, target)]
     if target in (pages := claim_targets(atlas)):
         return [f"  {paths.results}/{pages[target][1]}.parquet", "  as pages: snakemake --cores 2 site"]
-    if target in ("site", "galleries"):
+    if target == "site":
         return [f"  {paths.results}/site/index.html"]
     if target in ("so_far", "keep"):
         folder = KEPT if target == "keep" else so_far(paths)

@@ -33,7 +33,6 @@ FUNCTIONS = {
     "score_alignment": "symmetry.score_alignment",
     "score_referee": "score.score_referee",
     "score_sets": "score.score_sets",
-    "site": "study_page.whole_site",
     "so_far": "study_page.study_pages",
     "split": "data.split",
     "start": "starts.take_starts",
@@ -42,6 +41,7 @@ FUNCTIONS = {
     "surface": "evaluations.surface",
     "table": "tables.table",
     "warmstart": "starts.warm_start",
+    "write_site": "study_page.whole_site",
 }
 """Rule -> its function in this package. Rules with a name from the configuration have the param `step` instead."""
 
