@@ -48,7 +48,7 @@ def piece(folder: Path, **values: float) -> Piece:
 
 def written(folder: Path, kept: Piece) -> Path:
     folder.mkdir()
-    write_piece(folder, kept)
+    write_piece(folder, kept, {"1": {"bins": 30}, "2": {}})
     return folder
 
 
@@ -64,6 +64,7 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
     stored = pq.read_table(page / FOLDER / "metrics.parquet")
     assert (stored["value"].null_count, stored["standard_error"].null_count) == (0, 2), "a value may not be finite"
     assert (found.folder, kept_scale(page)) == (page, "laptop")
+    assert (page / FOLDER / "settings.json").read_text() == '{\n"1": {"bins": 30}\n}\n', "only what is behind a hash"
     again = written(tmp_path / "again", found)
     for file in (page / FOLDER).iterdir():
         assert (again / FOLDER / file.name).read_bytes() == file.read_bytes(), file.name

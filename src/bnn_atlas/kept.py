@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -273,8 +273,11 @@ def read_piece(page: str | Path, scale: str) -> Piece:
     return Piece(scale, table, runs, jobs, about["figures"], densities, Path(page))
 
 
-def write_piece(page: Path, piece: Piece) -> None:
-    """Write a piece next to its page; the same piece gives the same bytes."""
+def write_piece(page: Path, piece: Piece, settings: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write a piece next to its page; the same piece gives the same bytes.
+
+    `settings` are those behind the hashes of runs and figures; settings.json has them, for readers and `why`.
+    """
     folder = page / FOLDER
     folder.mkdir()
     table = piece.table.sort_values(["run", "split"], kind="stable")
@@ -287,7 +290,10 @@ def write_piece(page: Path, piece: Piece) -> None:
     for name, frame, keys in (("runs", piece.runs, ["run", "split"]), ("jobs", piece.jobs, ["rule", "job"])):
         frame.sort_values(keys).to_csv(folder / f"{name}.csv", index=False, lineterminator="\n")
     about = json.dumps({"scale": piece.scale, "figures": piece.figures}, indent=1, sort_keys=True)
-    (folder / "kept.json").write_text(about + "\n", encoding="utf-8", newline="\n")
+    hashes = settings.keys() & {*piece.figures.values(), *piece.runs["settings"]}
+    lines = ",\n".join(f'"{name}": {json.dumps(settings[name], sort_keys=True)}' for name in sorted(hashes))
+    for file, text in (("kept.json", about), ("settings.json", f"{{\n{lines}\n}}")):
+        (folder / file).write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
 def union(fresh: Piece, kept: Piece) -> Piece:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bnn_atlas.config.language.base import plural
 from bnn_atlas.config.language.reading import Anchor, shared_anchors
 from bnn_atlas.config.runs.expansion import leaves
 from bnn_atlas.config.settings import Atlas
@@ -24,6 +25,9 @@ PARAMS = re.compile(
 CAUSE = re.compile(r"^Job \d+: (.*)\nReason: (?!.*Input files updated by another job)(.*)$", re.MULTILINE)
 """A job in a dry run, and a reason for it other than that another job runs."""
 INPUTS = "Set of input files has changed"
+MISSING = "Missing output files"
+FETCHING = "Fetching "
+"""Beginning of the message of a download."""
 SECTIONS = {"posterior.": "", "training.": "warmstart."}
 """Prefix of a setting's name in params -> its prefix in a study's file."""
 
@@ -47,8 +51,8 @@ def changes_text(atlas: Atlas, studies: Path, changed: Mapping[tuple[str, str], 
             continue
         groups: dict[str, list[str]] = {}
         for run, names in settings.items():
-            groups.setdefault(_listed(sorted(names)), []).append(run)
-        what = "; ".join(f"{names} of {_listed(runs)}" for names, runs in groups.items())
+            groups.setdefault(listed(sorted(names)), []).append(run)
+        what = "; ".join(f"{names} of {listed(runs)}" for names, runs in groups.items())
         lines.append(f"Settings changed since the results of {study.name} were made: {what}")
         entries: dict[str, set[str]] = {}
         for run, names in settings.items():
@@ -66,7 +70,7 @@ def _through_anchors(anchors: Collection[Anchor], entries: Mapping[str, set[str]
         if having:
             anchor = min(having, key=lambda one: len(one.fields))
             owner, *others = (entry for entry in anchor.entries if entry in of)
-            lines.append(f"  the anchor '{anchor.name}' of runs.{owner} is also used by {_listed(others)}")
+            lines.append(f"  the anchor '{anchor.name}' of runs.{owner} is also used by {listed(others)}")
     return list(dict.fromkeys(lines))
 
 
@@ -84,9 +88,15 @@ def _has(anchor: Anchor, name: str) -> bool:
     return last in anchor.fields and (last == anchor.key or not sections or sections[-1] in anchor.fields)
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
+    """The first names, and how many more there are."""
     more = len(names) - LONGEST_LISTED
     return ", ".join(names[:LONGEST_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """How settings changed, by their names in a study's file."""
+    return _in_words({in_file(name): values for name, values in _differences([before], [after]).items()})
 
 
 def shortened(reason: str) -> str:
@@ -94,14 +104,19 @@ def shortened(reason: str) -> str:
     return PARAMS.sub(lambda found: _in_words(_differences(*map(_params, found.groups()))) or found[0], reason)
 
 
-def planned(text: str) -> str:
-    """How many jobs a dry run plans, how long they take, and why; for jobs that follow from others, nothing is said."""
-    jobs = len(re.findall(r"^Job \d+: ", text, re.MULTILINE))
-    if not jobs:
-        return "nothing would run"
+def planned(text: str) -> list[str]:
+    """How many jobs a dry run plans and how long they take, then why; jobs that follow from others are left out."""
+    messages = re.findall(r"^Job \d+: (.*)", text, re.MULTILINE)
+    if not messages:
+        return ["nothing has to run"]
+    fetched = sum(message.startswith(FETCHING) for message in messages)
+    downloads = f", {plural(fetched, 'download')} among them" if fetched else ""
     times = "".join(f" ({line.rstrip('.')})" for line in re.findall(r"^(?:About|More than) .*", text, re.MULTILINE))
-    causes = "; ".join(f"{message}: {reason.rstrip()}" for message, reason in CAUSE.findall(text))
-    return f"{jobs} {'job' if jobs == 1 else 'jobs'} would run{times}. {causes}"
+    causes: dict[str, list[str]] = {}
+    for message, reason in CAUSE.findall(text):
+        causes.setdefault("not there yet" if reason.startswith(MISSING) else reason.rstrip(), []).append(message)
+    found = [f"{reason}: {listed(of)}" for reason, of in causes.items()]
+    return [f"{plural(len(messages), 'job')} would run{downloads}{times}", *found]
 
 
 def changed_names(rule: str, reason: str) -> set[str]:

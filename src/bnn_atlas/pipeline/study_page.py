@@ -117,19 +117,23 @@ def settings_of_run(run: Run, atlas: Atlas) -> str:
 
     Defaults are left out, so that kept results stay valid when a field is added.
     """
+    return fingerprint(_determining(run, atlas))[:LENGTH]
+
+
+def _determining(run: Run, atlas: Atlas) -> dict[str, Any]:
+    """What determines a run's draws."""
     full = run.config.model_dump(mode="json", exclude=NOT_IN_DRAWS)
     source = Sources(atlas.studies).of(run)
-    of = {
+    return {
         "set": run.config.model_dump(mode="json", exclude=NOT_IN_DRAWS, exclude_defaults=True),
         "kinds": {key: value for key, value in leaves(full) if key.rpartition(".")[2] == "kind"},
         "files": [file.checksum for file in atlas.datasets[run.config.dataset].files],
         "source": settings_of_run(source, atlas) if source else None,
     }
-    return fingerprint(of)[:LENGTH]
 
 
 def _run(run: Run, atlas: Atlas, inputs: Inputs) -> dict[str, Any]:
-    """A run: its hashes and, for each split, its files and what its traces have to be made from."""
+    """A run: its settings, its hashes and, for each split, its files and what its traces have to be made from."""
     splits = []
     tables = inputs.tables_of(run)
     for split in range(run.config.split.count):
@@ -149,9 +153,10 @@ def _run(run: Run, atlas: Atlas, inputs: Inputs) -> dict[str, Any]:
                 },
             }
         )
-    config = run.config
+    config, of = run.config, _determining(run, atlas)
     return {
-        "settings": settings_of_run(run, atlas),
+        "settings": fingerprint(of)[:LENGTH],
+        "set": of["kinds"] | dict(leaves(of["set"])) | {"files": of["files"], "source": of["source"]},
         "code": code_of_draws(config.method, config.posterior, stopped=config.stopping is not None)[:LENGTH],
         "reductions": "; ".join(run.reductions),
         "splits": splits,
@@ -159,9 +164,9 @@ def _run(run: Run, atlas: Atlas, inputs: Inputs) -> dict[str, Any]:
 
 
 def _figure(figure: Figure, atlas: Atlas) -> dict[str, Any]:
-    """A figure: its files, its hash, what its files have to be made from, and how the page itself draws it, if it can.
+    """A figure: its files, its settings, their hash, what its files have to be made from, and how a page draws it.
 
-    The page can draw a figure of the judged claims (`of_claims`), and one that shows only metric tables (`of_rows`).
+    A page can draw a figure of the judged claims (`of_claims`), and one that shows only metric tables (`of_rows`).
     """
     of = {
         "figure": figure.config.model_dump(mode="json", exclude={"caption", "title"}, exclude_defaults=True),
@@ -173,6 +178,7 @@ def _figure(figure: Figure, atlas: Atlas) -> dict[str, Any]:
     return {
         "files": [file for file in figure.outputs if not file.endswith(".pdf")],
         "settings": fingerprint(of)[:LENGTH],
+        "set": dict(leaves(of["figure"])),
         "drawn_from": sorted([name, value] for setting in figure.settings for name, value in setting.items()),
         "inputs": [file for files in figure.inputs.values() for file in files],
         **{key: drawn if wanted else None for key, wanted in (("of_claims", kind.claims), ("of_rows", rows_alone))},

@@ -6,12 +6,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from shlex import join
-from textwrap import shorten
+from textwrap import TextWrapper
 from typing import Any, get_args
 
 from bnn_atlas.config.language.base import ConfigError, did_you_mean, plural
@@ -20,30 +20,33 @@ from bnn_atlas.config.runs.studies import Run, Scale
 from bnn_atlas.config.settings import read_settings
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.r_setup import available
-from bnn_atlas.kept import machine_of
+from bnn_atlas.kept import FOLDER, machine_of
 from bnn_atlas.pipeline.atlas import checked_atlas
-from bnn_atlas.pipeline.changes import in_file, planned
+from bnn_atlas.pipeline.changes import changed, in_file, listed, planned
 from bnn_atlas.pipeline.estimate import duration, seconds_in
 from bnn_atlas.pipeline.figures import Figure, Figures, rule_names
 from bnn_atlas.pipeline.inputs import Inputs
 from bnn_atlas.pipeline.made import Metadata
 from bnn_atlas.pipeline.params import CODE, defaults
 from bnn_atlas.pipeline.paths import Paths
-from bnn_atlas.pipeline.study_page import KEPT, page_plan
+from bnn_atlas.pipeline.study_page import KEPT, page_plan, so_far
 from bnn_atlas.pipeline.targets import Targets
 from bnn_atlas.records import behind, is_damaged, made_by
 
-WIDTH = 900
-"""Largest number of characters in a paragraph."""
+LINES = TextWrapper(100, "  ", "    ", break_long_words=False, break_on_hyphens=False)
+"""How the parts of a paragraph are written."""
+MOST = 20
+"""Largest number of these parts."""
+OF_PROCESSOR = {"processor": "", "vector_bits": "bits of a vector: ", "cache_kib": "KiB of first-level cache: "}
+"""Field of a record -> what stands before its value."""
 
 
 def why(asked: str, root: Path) -> str:
     """What `python -m bnn_atlas why` says about a file, a figure or a run; ConfigError if it is none of these."""
     settings = read_settings(root / "config" / "config.yaml")
     path = os.path.relpath(asked) if "/" in asked else asked
-    kept = Path(KEPT, *Path(path).parts[2:3], "kept", "kept.json")
-    study = kept.parts[2] if path.startswith(f"{KEPT}/") and Path(path).exists() and kept.is_file() else ""
-    about = json.loads(kept.read_text(encoding="utf-8")) if study else {}
+    page = _page(Path(path)) if "/" in path else None
+    study, about = (page.name, _read(page, "kept")) if page else ("", {})
     scale = about.get("scale", Path(os.path.relpath(path, settings.get("results", "results"))).parts[0])
     atlas = checked_atlas(settings | ({"scale": scale} if scale in get_args(Scale) else {}), root / "config")
     paths = Paths(f"{atlas.settings.results}/{atlas.settings.scale}")
@@ -52,27 +55,46 @@ def why(asked: str, root: Path) -> str:
     runs: dict[tuple[str, ...], Run] = {(run.study, run.name): run for run in inputs.runs}
     named = next((paths.of(run, 0, "block0/trace.zarr") for run in inputs.runs if path in (run.name, run.entry)), path)
     figure = targets.figure(f"{study}_{Path(path).stem}" if study else path)
-    if study in atlas.studies:
-        facts = _kept(kept.parent, about, figure, page_plan(atlas, paths, inputs, figures, study))
-        path = figure.target if figure else "keep"
+    if page and study in atlas.studies:
+        facts = _kept(page, about, figure, page_plan(atlas, paths, inputs, figures, study))
+        path = figure.target if figure else "keep" if path.startswith(KEPT) else "so_far"
+    elif path.startswith(so_far(paths)) and Path(path).exists():
+        facts, path = {"Of": [path], "Made by": ["the target so_far, from what was run and what is kept"]}, "so_far"
     elif figure or named != path or (path.startswith(f"{paths.results}/") and Path(path).exists()):
         facts = _recorded(figure.outputs[0] if figure else named, paths.results, runs)
     else:
         near = did_you_mean(Path(path).name, {file.name for file in Path(path).parent.glob("*")} - {Path(path).name})
         refused = targets.refusal(path, {*rules, *atlas.studies, *targets.sentences})
         raise ConfigError(refused or f"{path}: this is no result, figure or run{near}")
-    texts = {title: shorten("; ".join(all_of), WIDTH, placeholder=" ...") for title, all_of in facts.items()}
+    if figure and not page and (picture := Path(KEPT, figure.study, f"{figure.name}.png")).is_file():
+        scale = _read(picture.parent, "kept")["scale"]
+        facts["Also kept"] = [f"{picture}, of scale {scale}: python -m bnn_atlas why {picture}"]
     config = [f"scale={atlas.settings.scale}", *([f"studies=[{study}]"] if study else [])]
-    texts |= _now(texts["Of"] if "/" in path else path, config)
-    return "\n".join(f"{title}: {text}" for title, text in texts.items() if text)
+    facts |= _now(facts["Of"][0] if "/" in path else path, config, "To make it again" if page else "Now")
+    return "\n".join(_paragraph(title, parts) for title, parts in facts.items() if parts)
 
 
-def _recorded(path: str, results: str, runs: Mapping[tuple[str, ...], Run]) -> dict[str, Iterable[str]]:
+def _page(path: Path) -> Path | None:
+    """The folder of a study's page with what it keeps, if a file that exists is in such a folder."""
+    folders = (path, *path.parents) if path.exists() else ()
+    return next((folder for folder in folders if (folder / FOLDER / "kept.json").is_file()), None)
+
+
+def _paragraph(title: str, parts: Sequence[str]) -> str:
+    """A title and what it is the title of, each part on lines of its own if they do not fit on one."""
+    more = [f"and {len(parts) - MOST} more"] if len(parts) > MOST else []
+    line = f"{title}: {'; '.join(parts)}"
+    if len(line) <= LINES.width:
+        return line
+    return "\n".join([f"{title}:", *(LINES.fill(part) for part in [*parts[:MOST], *more])])
+
+
+def _recorded(path: str, results: str, runs: Mapping[tuple[str, ...], Run]) -> dict[str, list[str]]:
     """What the records say about a result, or about the folder of a job that it is in."""
     owner = next((str(p) for p in (Path(path), *Path(path).parents) if made_by(p, results)), path)
     record = made_by(owner, results)
     if not record:
-        return {"Of": [path], "Made": ["not recorded" if Path(path).exists() else "not yet"]}
+        return {"Of": [path], "When": ["not recorded" if Path(path).exists() else "not made yet"]}
     before = list(behind(record, results))
     jobs, place = [record, *before], Path(next(iter(record["outputs"]))).parts[:2]
     recorded = [one for one in record.get("settings", ()) if isinstance(one, dict)]
@@ -91,21 +113,22 @@ def _recorded(path: str, results: str, runs: Mapping[tuple[str, ...], Run]) -> d
     when = known.of(owner).get("endtime")
     made = f"{datetime.fromtimestamp(when):%Y-%m-%d %H:%M}" if when else "at a time that was not recorded"
     made += f" in {times[0]:.1f} s" if times[0] is not None else ""
-    facts = [f"{key} {record[key]}" for key in ("processor", "vector_bits", "cache_kib") if key in record]
+    facts = [f"{words}{record[key]}" for key, words in OF_PROCESSOR.items() if key in record]
     facts += sorted({f"kernel {job['kernel']}" for job in jobs if "kernel" in job})
     facts += {machine_of(Path(results, n)): 0 for job in jobs for n in job["outputs"] if n.endswith("timing.json")}
-    code = [f"digest {value}" for name, value in settings if name == CODE] + [f"commit {record.get('commit')}"]
+    code = [f"digest of its functions {v}" for name, v in settings if name == CODE] + [f"commit {record.get('commit')}"]
     return {
         "Of": [owner],
         "Damaged": ["it is not what its record says"] if is_damaged(owner, results) else [],
-        "Made by": [f"rule {record.get('rule')}", *(f"run {value}" for name, value in settings if name == "shows")],
+        "Rule": [str(record.get("rule"))],
+        "Runs that it shows": [value for name, value in settings if name == "shows"],
         "Settings other than defaults": own,
-        "Other than the paper's": run.reductions if run else reduced,
-        "Data": dict.fromkeys(read),
+        "Other than the paper's": list(run.reductions) if run else reduced,
+        "Data": list(dict.fromkeys(read)),
         "Code": code + ["with edits that were not committed"] * bool(record.get("dirty")),
         "Packages": versions,
         "Machine": facts,
-        "Made": [made, f"{plural(len(before), 'job')} before took {duration(sum(filter(None, times[1:])))}"],
+        "When": [made, f"{plural(len(before), 'job')} before took {duration(sum(filter(None, times[1:])))}"],
         "Inputs": [_input(name, results) for name in record["inputs"]],
     }
 
@@ -117,30 +140,59 @@ def _input(name: str, results: str) -> str:
     return f"{name} (by {made.get('rule', 'no job')}{f' from {of}' if of else ''})"
 
 
-def _kept(folder: Path, about: Any, figure: Figure | None, plan: Any) -> dict[str, Iterable[str]]:
-    """What docs/results/<study>/kept says about a figure, or about the page; `plan` says what it would be today."""
-    runs_csv, jobs_csv = ((folder / f"{name}.csv").read_text(encoding="utf-8") for name in ("runs", "jobs"))
+def _kept(page: Path, about: Any, figure: Figure | None, plan: Any) -> dict[str, list[str]]:
+    """What `kept` next to a page says about a figure, or about the page; `plan` says what it would be today."""
+    runs_csv, jobs_csv = ((page / FOLDER / f"{name}.csv").read_text(encoding="utf-8") for name in ("runs", "jobs"))
     name = figure.name if figure else "the page"
     runs = {run.name for run in figure.runs.values()} if figure else {*plan["runs"]}
     rows = [row for row in csv.DictReader(runs_csv.splitlines()) if row["run"] in runs]
     jobs = [job for job in csv.DictReader(jobs_csv.splitlines()) if {*job["job"].split("/")} & (runs | {name})]
     took = duration(sum(float(job["seconds"]) for job in jobs))
-    stale = [row["run"] for row in rows if row["settings"] != plan["runs"][row["run"]]["settings"]]
-    stale += [name] if figure and about["figures"].get(name) != plan["figures"][name]["settings"] else []
-    columns = {"Other than the paper's": "reductions", "Code": "code", "Packages": "packages", "Machine": "machine"}
+    then = [(f"run {row['run']}", row["settings"], plan["runs"][row["run"]]) for row in rows]
+    then += [(f"figure {name}", about["figures"][name], plan["figures"][name])] if name in about["figures"] else []
+    changes = _grouped((_change(page, before, of), what) for what, before, of in then)
+    code = [(f"digest of its functions {row['code']}", row["run"]) for row in rows if row["code"]]
+    code += [("other code than today's", row["run"]) for row in rows if row["code"] != plan["runs"][row["run"]]["code"]]
     return {
-        "Of": [f"{name} in {folder.parent}, kept from scale {about['scale']}"],
-        "Made by": [f"run {row['run']}, split {row['split']}, settings {row['settings']}" for row in rows],
-        "With other settings than today's": stale,
-        **{title: list(dict.fromkeys(row[of] for row in rows if row[of])) for title, of in columns.items()},
+        "Of": [f"{name} in {page}, kept from scale {about['scale']}"],
+        "Runs": [f"{row['run']}, split {row['split']}" for row in rows],
+        "Other than the paper's": _grouped((row["reductions"], row["run"]) for row in rows),
+        "Code": _grouped(code),
+        "Packages": list(dict.fromkeys(row["packages"] for row in rows)),
+        "Machine": list(dict.fromkeys(row["machine"] for row in rows)),
         "Took": [f"{took} in {plural(len(jobs), 'job')}"],
+        "Changed since then": changes,
+        "Now": ["pages leave out what has changed" if changes else "nothing has to run: it is of today's settings"],
     }
 
 
-def _now(target: str, config: list[str]) -> dict[str, str]:
+def _change(page: Path, before: str, today: Any) -> str:
+    """How the settings behind a hash that is kept next to a page differ from today's; empty if they do not."""
+    if before == today["settings"]:
+        return ""
+    known = _read(page, "settings").get(before) if (page / FOLDER / "settings.json").is_file() else None
+    return changed(known, today["set"]) if known is not None else "other settings, which were not kept"
+
+
+def _grouped(texts: Iterable[tuple[str, str]]) -> list[str]:
+    """Each text once, after the names that it is about."""
+    found: dict[str, dict[str, None]] = {}
+    for text, name in texts:
+        found.setdefault(text, {})[name] = None
+    return [f"{listed(list(names))}: {text}" for text, names in found.items() if text]
+
+
+def _read(page: Path, name: str) -> Any:
+    """A JSON file of those that are kept next to a page."""
+    return json.loads((page / FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def _now(target: str, config: list[str], title: str) -> dict[str, list[str]]:
     """What Snakemake would run for a target and why, by a dry run, and the command that does it."""
     call = ["--cores", "2", "--config", *config, "--", target]
     dry = [sys.executable, "-m", "snakemake", "--dry-run", "--verbose", "--nocolor", *call]
     run = subprocess.run(dry, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    said = planned(run.stdout) if run.returncode == 0 else "cannot be made. " + run.stdout.strip().split("\n\n")[-1]
-    return {"Now": shorten(said, WIDTH, placeholder=" ..."), "Command": f"snakemake {join(call)}"}
+    if "MissingRuleException" in run.stdout:
+        return {title: ["no rule makes it"]}
+    said = planned(run.stdout) if run.returncode == 0 else ["no plan: " + run.stdout.strip().split("\n\n")[-1]]
+    return {title: said, "Command": [f"snakemake {join(call)}"]}

@@ -113,7 +113,8 @@ def study_page(
         write_page(folder, view)
         if site:
             write_site(folder, view)
-        write_piece(folder, piece)
+        behind = [*plan["runs"].values(), *plan["figures"].values()]
+        write_piece(folder, piece, {of["settings"]: of["set"] for of in behind})
 
 
 def whole_site(site: str | Path, *, pages: Mapping[str, tuple[Mapping[str, Any], str, None]]) -> None:
