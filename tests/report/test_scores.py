@@ -17,7 +17,7 @@ def scored(entry: str, values: dict[str, float], **changes: Any) -> list[dict[st
         "entry": entry, "point": "", "dataset": "hours", "model": "mlp 16 relu", "method": "mclmc", "chains": 10,
         "draws": 1000, "at": "", "sd": np.nan, "note": "", "trust": "fine",
     } | changes  # fmt: skip
-    return [fields | {"metric": metric, "mean": value} for metric, value in values.items()]
+    return [fields | {"metric": metric, "mean": value, "max": value} for metric, value in values.items()]
 
 
 def sections(*rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -121,3 +121,12 @@ def test_what_has_diverged_is_not_shown_as_a_score() -> None:
         scored("a", {"rmse": 13.2}, trust="do not trust: the fit diverged: an RMSE of 13.2"), scored("b", {"rmse": 0.5})
     )
     assert [row[5:] for row in found["tables"][0]["rows"]] == [["–", "diverged"], ["0.5000", "fine"]]
+
+
+def test_chains_with_divergent_steps_have_a_sign_and_a_word() -> None:
+    (found,) = sections(
+        scored("a", {"rmse": 0.4, "divergence_share": 0.011}, trust="do not trust: R-hat"),
+        scored("b", {"rmse": 0.5, "divergence_share": 0.009}),
+    )
+    shown = [(row[0], *row[5:]) for row in found["tables"][0]["rows"]]
+    assert shown == [("a †", "0.4000", "do not trust: divergent steps"), ("b", "0.5000", "fine")]

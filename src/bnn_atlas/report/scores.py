@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
-from bnn_atlas.metrics.judgement.checks import DIVERGED
+from bnn_atlas.metrics.judgement.checks import DIVERGED, DIVERGENT, Status
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED, reference_word
 from bnn_atlas.report.text import number, with_error
 
@@ -32,6 +32,8 @@ COMPARED = ("agreement", "total_variation", "log_likelihood")
 is shown with them only."""
 MARK = " *"
 """Suffix for results of runs with a mark (`config.checks.runs.marks`)."""
+DAGGER = " †"
+"""Suffix for results of chains with so many divergent steps that no claim uses them."""
 DIGITS = {"rhat_function_max": 2, "divergences": 0, "log_likelihood": 2}
 """Decimals of metrics that do not have four."""
 LONGEST = 12
@@ -69,8 +71,7 @@ def score_sections(summary: pd.DataFrame, datasets: Mapping[str, str]) -> list[d
         summary: the study's pooled metrics, with text in all of its columns of words.
         datasets: data set -> its title.
     """
-    shown = summary[summary["metric"].isin(METRICS)]
-    rows = _rows(shown)
+    rows = _rows(summary)
     names = list(dict.fromkeys(setting.dataset.partition("/")[0] for setting in rows))
     titles = [datasets.get(name, name) for name in names]
     sections = []
@@ -85,17 +86,21 @@ def _rows(summary: pd.DataFrame) -> dict[Setting, Values]:
     """Setting -> its values, in the order of the summary."""
     rows: dict[Setting, Values] = {}
     trusts: dict[Setting, str] = {}
-    for row in summary.to_dict("records"):
+    divergent = divergent_runs(summary)
+    shown = summary[summary["metric"].isin(METRICS)]
+    for row in shown.to_dict("records"):
         chains, draws = ("" if pd.isna(row[column]) else f"{row[column]:,.0f}" for column in ("chains", "draws"))
         setting = Setting(
             **{name: row[name] for name in ("entry", "point", "dataset", "model", "method")},
             chains=chains,
             draws=draws,
-            mark=MARK if marks_of(row["note"]) else "",
+            mark=(MARK if marks_of(row["note"]) else "")
+            + (DAGGER if (row["entry"], row["point"]) in divergent else ""),
             trust="",
         )
         diverged = DIVERGED in row["trust"]
         status = "diverged" if diverged else row["trust"].partition(":")[0]
+        status += ": divergent steps" if DAGGER in setting.mark and not diverged else ""
         setting = setting._replace(trust=trusts.setdefault(setting, status))
         column = row["metric"] + (f" ({row['at']})" if row["at"] else "")
         error = row["sd"]
@@ -105,6 +110,13 @@ def _rows(summary: pd.DataFrame) -> dict[Setting, Values]:
         mean = np.nan if diverged else row["mean"]
         rows.setdefault(setting, {})[column] = mean, error, rounding, bool(reference_word(row["note"]))
     return rows
+
+
+def divergent_runs(summary: pd.DataFrame) -> set[tuple[str, str]]:
+    """Entry and point of runs of which too many steps diverged, on one of their splits at least."""
+    shares = summary[summary["metric"] == "divergence_share"]
+    lost = [DIVERGENT.status(share) is Status.DISTRUST for share in shares["max"]]
+    return set(zip(shares["entry"][lost], shares["point"][lost], strict=True))
 
 
 def marks_of(note: str) -> str:
