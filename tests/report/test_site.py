@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bnn_atlas.report.page import MOST_OPEN, write_page
-from bnn_atlas.report.site import write_site, write_start
+from bnn_atlas.report.page import write_page
+from bnn_atlas.report.site import MOST_UNFOLDED, write_site, write_start
 from tests.report.making import STUDY, study
 
 ODD = '<script>document.title = "taken"</script> & "quoted"'
@@ -81,21 +81,26 @@ def test_a_page_has_what_was_asked_of_it(site: Path) -> None:
         (site / name).read_text(encoding="utf-8")
         for name in ("index.html", "small/figure-few.html", "small/run-mile.html")
     )
-    assert '<b class="partly">Agrees in part:</b> Few errors are made (1 of 2 claims agree).' in start
-    assert '<b class="bad">Differs:</b> Errors are gone (1 of 3 claims agree).' in start
+    assert "Agrees in part:</b> Few errors are made (of 2 claims, 1 agrees, 1 does not hold)</li>" in start
+    assert '<b class="bad">Differs:</b> Errors are gone (of 3 claims, 1 agrees, 1 does not hold, 1 to run)<' in start
+    assert "1 figure" not in start
+    assert "3 figures · 2 runs" in start
     assert "<i>W</i><sub>1</sub>, in <code>file.csv</code>" in figure
     assert "<pre>snakemake --cores 2 small_few --config scale=laptop</pre>" in figure
     assert "<td>rhat_function_max</td>" in run
     assert "<th>dataset</th><td>airfoil</td>" in run
 
 
-def test_a_study_page_lists_the_first_open_claims_and_links_to_all(tmp_path: Path) -> None:
+def test_a_study_page_unfolds_the_first_open_claims(tmp_path: Path) -> None:
     view = study(tmp_path)
-    write_page(tmp_path / "made", view._replace(open=view.open * MOST_OPEN))
-    write_site(tmp_path / "made", view._replace(open=view.open * MOST_OPEN))
+    more = view._replace(unsettled={title: of * (MOST_UNFOLDED + 1) for title, of in view.unsettled.items()})
+    write_page(tmp_path / "made", more)
+    write_site(tmp_path / "made", more)
     text = (tmp_path / "made" / "index.html").read_text(encoding="utf-8")
-    assert text.count("To repeat:") <= MOST_OPEN
-    assert f'<a href="claims.html">All {3 * MOST_OPEN} of them</a>' in text
+    folded = re.findall(r"<details><summary>(.+?)</summary>(.*?)</details>", text, re.DOTALL)
+    counts = {title: rows.count('<a href="claims.html#') for title, rows in folded}
+    assert counts == {f"{MOST_UNFOLDED + 2} more": MOST_UNFOLDED + 2, "1 more": 1, "1 claim to run": 0,
+                      "2 runs with settings and diagnostics": 0}  # fmt: skip
 
 
 def test_the_start_page_has_all_studies_of_the_folder(site: Path, tmp_path: Path) -> None:

@@ -33,17 +33,17 @@ def test_claims_are_counted_by_kind_identity_and_place(view: StudyView) -> None:
 
 def test_findings_have_the_numbers_of_the_claim_that_decides(view: StudyView) -> None:
     first, second = view.cards
-    assert (first.claim.name, first.others) == ("error", "1 of 2 claims behind it agree or hold")
+    assert (first.claim.name, first.behind) == ("error", "of 2 claims, 1 agrees, 1 does not hold")
     assert (first.claim.paper, first.claim.here, first.claim.at_infinity) == ("0.5", "0.52 ± 0.02", "0.515")
-    assert (first.picture, first.panel) == ("card1.png", (0, 0, 0.5, 1))
-    assert (second.claim.name, second.picture) == ("growth", "few.png"), "the nearest problem that was run"
+    assert first.figure == "few"
+    assert (second.claim.name, second.figure) == ("growth", "few"), "the nearest problem that was run"
     assert [card.statement for card in view.own] == ["None is small"]
     assert view.own[0].claim.where == "this project's own question"
 
 
 @pytest.mark.parametrize(
     ("verdict", "outcome"),
-    [("agrees", "Agrees"), ("holds, smaller", "Agrees in part"), ("erratum", "Erratum"), ("to run", "")],
+    [("agrees", "Agrees"), ("holds, smaller", "Agrees in part"), ("erratum", "Erratum"), ("to run", "To run")],
 )
 def test_an_erratum_is_no_difference_and_a_part_is_not_the_whole(tmp_path: Path, verdict: str, outcome: str) -> None:
     claims = write_judged(tmp_path / "judged.parquet", error={"verdict": verdict})
@@ -53,7 +53,7 @@ def test_an_erratum_is_no_difference_and_a_part_is_not_the_whole(tmp_path: Path,
 
 
 def test_what_is_open_has_distance_cause_experiment_and_cost(view: StudyView) -> None:
-    growth, far, ours = view.open
+    (growth, far), (ours,) = view.unsettled.values()
     assert (growth.statement, growth.distance, growth.size) == ("It grows by −0.3", "0.01 ± 0.02", "> 0.25")
     assert (growth.cause, growth.certainty, growth.decided_by) == ("another rule", "proved", "a run")
     assert (far.cost, far.command) == ("2 min", "snakemake --cores 2 mile --config scale=laptop")
@@ -95,8 +95,8 @@ def test_figures_have_what_was_measured_runs_and_the_command_that_makes_them(vie
     }  # fmt: skip
     assert view.remade["few"] == "snakemake --cores 2 small_few --config scale=laptop"
     assert view.runs[0].figures == ["few"]
-    assert view.runs[0].scores[0] == ("rmse", "airfoil, split 0", "0.5 ± 0.02", "10")
-    assert (view.runs[1].scores, view.runs[1].trust) == ([], {})
+    assert view.runs[0].scores["airfoil, split 0"][0] == ("rmse", "0.5 ± 0.02", "10")
+    assert (view.runs[1].scores, view.runs[1].trust) == ({}, {})
 
 
 def test_every_verdict_has_a_kind_and_every_relation_a_size() -> None:
@@ -106,7 +106,8 @@ def test_every_verdict_has_a_kind_and_every_relation_a_size() -> None:
 
 def test_a_study_without_claims(tmp_path: Path) -> None:
     view = study(tmp_path, claims=None, study=STUDY | {"findings": []})
-    assert (view.sentence, view.counts, view.cards, view.forest, view.open) == ("", [], [], {}, [])
+    assert (view.sentence, view.counts, view.cards, view.forest) == ("", [], [], {})
+    assert not any(view.unsettled.values())
 
 
 def test_only_questions_of_this_project(tmp_path: Path) -> None:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from bnn_atlas.claims.plan import IDENTITIES
 from bnn_atlas.report.pictures import shrink
-from bnn_atlas.report.text import counted, write
+from bnn_atlas.report.text import READ_IN, counted, write
 from bnn_atlas.report.view import REACH, StudyView
 
 PAGES = {"page": "README.md", "claims": "claims.md", "figures": "figures.md", "scores": "scores.md",
          "machines": "machines.md"}  # fmt: skip
 """Template -> file."""
 MOST_OPEN = 30
-"""Largest number of open claims on the first page."""
+"""Largest number of claims in each table of the first page."""
 
 
 def write_page(folder: Path, view: StudyView, shrunk: bool = True) -> None:
@@ -27,17 +27,14 @@ def write_page(folder: Path, view: StudyView, shrunk: bool = True) -> None:
         flat.to_csv(folder / "claims.csv", index=False, lineterminator="\n", float_format="%.6g")
     if view.summary.small:
         shutil.copyfile(view.summary.file, folder / "summary.csv")
-    pictures = {figure.name: figure.picture for figure in view.figures if figure.picture}
-    for name, picture in pictures.items():
-        (shrink if shrunk else shutil.copyfile)(picture, folder / f"{name}.png")
-    for card in (*view.cards, *view.own):
-        if card.panel:
-            shrink(pictures[card.figure], folder / card.picture, panel=card.panel)
     for figure in view.figures:
+        if figure.picture:
+            (shrink if shrunk else shutil.copyfile)(figure.picture, folder / f"{figure.name}.png")
         small = figure.numbers.file if figure.numbers and figure.numbers.small else None
         for copied in filter(None, (figure.latex, small)):
             shutil.copyfile(copied, folder / copied.name)
     if view.forest:
-        write(folder / "forest.svg", "forest.svg.j2", forest=view.forest, reach=REACH)
+        write(folder / "forest.svg", "forest.svg.j2", forest=view.forest, reach=REACH, words=READ_IN)
+    known = {"view": view, "identities": IDENTITIES, "counted": counted, "read_in": READ_IN, "most": MOST_OPEN}
     for template, file in PAGES.items():
-        write(folder / file, f"{template}.md.j2", view=view, identities=IDENTITIES, counted=counted, most=MOST_OPEN)
+        write(folder / file, f"{template}.md.j2", **known)

@@ -32,8 +32,6 @@ COLUMNS = {"metric", "method", "dataset", "mean", "sd", "mean_rank", "best"}
 """Columns of a CSV file that is shown as a table of methods by data sets."""
 COMPARED = {"label", "metric", "value", "error", "published"}
 """Columns of one that is shown as a table of labels by metrics, next to published numbers."""
-Panel = tuple[float, float, float, float]
-"""Left, top, right and bottom of a part of a picture, as shares of its width and height."""
 
 
 class Numbers(NamedTuple):
@@ -124,19 +122,16 @@ def markdown(path: str | Path) -> str:
     return "\n\n".join(_paragraph(text) for text in paragraphs if not re.search(r"\{\{|\{%", text))
 
 
-def shrink(source: str | Path, destination: Path, width: int = WIDTH, panel: Panel | None = None) -> None:
-    """Write a PNG, or a panel of it, at most `width` pixels wide with a palette of 256 colours: small, but legible.
+def shrink(source: str | Path, destination: Path, width: int = WIDTH) -> None:
+    """Write a PNG at most `width` pixels wide with a palette of 256 colours: small, but legible.
 
-    A whole picture that is already like that is copied. Text chunks, such as the provenance, are kept.
+    A picture that is already like that is copied. Text chunks, such as the provenance, are kept.
     """
     with Image.open(source) as picture:
-        if panel is None and picture.mode == "P" and picture.width <= width:
+        if picture.mode == "P" and picture.width <= width:
             shutil.copyfile(source, destination)
             return
         small, text = picture.convert("RGB"), picture.info.get(CHUNK)
-    if panel is not None:
-        left, top, right, bottom = panel
-        small = small.crop((*_pixels(left, top, small.size), *_pixels(right, bottom, small.size)))
     if small.width > width:
         small = small.resize((width, round(small.height * width / small.width)), Image.Resampling.LANCZOS)
     made = PngInfo()
@@ -192,10 +187,6 @@ def _paragraph(text: str) -> str:
     for pattern, replacement in MARKUP:
         text = re.sub(pattern, replacement, text)
     return re.sub(r"\s+", " ", text.strip())
-
-
-def _pixels(x: float, y: float, size: tuple[int, int]) -> tuple[int, int]:
-    return round(x * size[0]), round(y * size[1])
 
 
 def _provenance(picture: Path | None) -> Provenance | None:

@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 from bnn_atlas.claims.plan import IDENTITIES
-from bnn_atlas.report.page import MOST_OPEN
 from bnn_atlas.report.pictures import shrink
-from bnn_atlas.report.text import KINDS, counted, write
+from bnn_atlas.report.text import KINDS, READ_IN, counted, write
 from bnn_atlas.report.view import OUTCOMES, Card, StudyView
 
+MOST_UNFOLDED = 10
+"""Largest number of claims in each table of a study's page that are shown without a click."""
 ENTRY = "start.json"
 """File in the folder of a study with what the start page says about it."""
 
@@ -19,8 +20,10 @@ def write_site(folder: Path, view: StudyView) -> None:
         "view": view,
         "identities": IDENTITIES,
         "kinds": KINDS,
+        "outcomes": OUTCOMES,
+        "read_in": READ_IN,
         "counted": counted,
-        "most": MOST_OPEN,
+        "most": MOST_UNFOLDED,
         "root": "../",
     }
     write(folder / "index.html", "study.html.j2", **known)
@@ -54,4 +57,4 @@ def write_start(folder: Path) -> None:
 
 
 def _told(card: Card) -> str:
-    return card.statement + (f" ({card.good} of {card.of} claims agree)" if 0 < card.good < card.of else "")
+    return card.statement + (f" ({card.behind})" if len(card.verdicts) > 1 else "")

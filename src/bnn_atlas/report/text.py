@@ -12,6 +12,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from bnn_atlas.claims.rules import Verdict
+from bnn_atlas.config.language.base import plural
 from bnn_atlas.files import atomic
 
 KINDS = {
@@ -37,6 +38,16 @@ PLURAL = {
 """Verdict -> the word for several claims, if it is another one."""
 OWN = "own"
 """Where a claim was read that no paper makes."""
+READ_IN = {
+    "text": "the text",
+    "table": "tables",
+    "figure": "figures",
+    "file": "published files",
+    "notebook": "notebooks",
+    "follow_up": "a later paper",
+    OWN: "this project",
+}
+"""Where a claim was read -> its words."""
 SIZES = {"equals": "± {}", "above": "> {}", "below": "< {}", "alike": "± {}", "at_least": "≥ {}", "at_most": "≤ {}"}
 """Relation -> the size that matters, in short."""
 CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
@@ -151,7 +162,9 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {function.__name__: function for function in (plain, cell, signed, captioned, brief, duration)}
+    made.filters |= {
+        function.__name__: function for function in (plain, cell, signed, captioned, brief, duration, plural)
+    }
     return made
 
 

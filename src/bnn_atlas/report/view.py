@@ -14,10 +14,11 @@ from bnn_atlas.claims.verdict import leading
 from bnn_atlas.files import read_parquet
 from bnn_atlas.kept import Made, RuleTime, made_on, rule_times
 from bnn_atlas.metrics.judgement.checks import Status
+from bnn_atlas.metrics.judgement.pooled import CURVES
 from bnn_atlas.metrics.judgement.trust import BY_WEIGHT, NO_CHAIN, trusts
-from bnn_atlas.report.pictures import Figure, Numbers, Panel, figures, numbers
+from bnn_atlas.report.pictures import Figure, Numbers, figures, numbers
 from bnn_atlas.report.scores import marks_of, score_sections
-from bnn_atlas.report.text import KINDS, OWN, asked, brief, counted, duration, in_order, signed, with_error
+from bnn_atlas.report.text import KINDS, OWN, READ_IN, asked, brief, counted, duration, in_order, signed, with_error
 
 REACH = 3.0
 """Largest distance from the published number that the forest shows, in sizes that matter."""
@@ -28,8 +29,11 @@ OUTCOMES = {
     "Differs": ("bad",),
     "Erratum": ("note",),
     "Not decided": ("open",),
+    "To run": ("run",),
 }
-"""What came of a finding -> the kinds of its main claim (`text.KINDS`); the second also if a claim behind it fails."""
+"""What came of a finding -> the kinds of its main claim (`text.KINDS`); the second also if not all claims agree."""
+UNSETTLED = {"What differs": ("bad", "note"), "What is open": ("open",)}
+"""Heading of a table of claims -> the kinds that it has."""
 TEXTS = (
     "statement", "read_in", "place", "identity", "verdict", "here", "basis", "reason", "needed", "cause", "certainty",
     "decided_by", "result", "erratum", "trust", "figure", "finding",
@@ -88,7 +92,7 @@ class Claim(NamedTuple):
     @property
     def where(self) -> str:
         """Where it was read."""
-        return "this project's own question" if self.read_in == OWN else self.place or self.read_in.replace("_", " ")
+        return "this project's own question" if self.read_in == OWN else self.place or READ_IN[self.read_in]
 
 
 class Count(NamedTuple):
@@ -116,27 +120,25 @@ class Card(NamedTuple):
 
     statement: str
     claim: Claim
-    good: int
-    """How many of the claims behind it agree or hold."""
-    of: int
-    """How many claims are behind it."""
+    verdicts: dict[str, int]
+    """Verdict -> how many of the claims behind it have it."""
     caveat: str
     figure: str
-    panel: Panel | None
-    picture: str
-    """File name of its picture; empty without a figure."""
+    """A figure with a picture; empty without one."""
 
     @property
     def outcome(self) -> str:
-        """The key of `OUTCOMES` under which the start page names it; empty if it was not run."""
-        if self.claim.kind in ("good", "partly") and self.good < self.of:
+        """The key of `OUTCOMES` for the finding as a whole."""
+        kinds = {KINDS[Verdict(verdict)] for verdict in self.verdicts}
+        if self.claim.kind == "good" and kinds != {"good"}:
             return "Agrees in part"
-        return next((title for title, kinds in OUTCOMES.items() if self.claim.kind in kinds), "")
+        return next(title for title, of in OUTCOMES.items() if self.claim.kind in of)
 
     @property
-    def others(self) -> str:
-        """How many of the claims behind it agree or hold; empty if there is only one."""
-        return f"{self.good} of {self.of} claims behind it agree or hold" if self.of > 1 else ""
+    def behind(self) -> str:
+        """How many of the claims behind it have each verdict; empty if there is only one."""
+        number = sum(self.verdicts.values())
+        return f"of {number} claims, {counted(self.verdicts)}" if number > 1 else ""
 
 
 class Mark(NamedTuple):
@@ -158,8 +160,8 @@ class Run(NamedTuple):
     reductions: str
     trust: dict[int, str]
     """Split -> whether its draws can be trusted; empty if it was not run."""
-    scores: list[tuple[str, str, str, str]]
-    """Metric, what it is of, value with its standard error, and number of chains."""
+    scores: dict[str, list[tuple[str, str, str]]]
+    """What it is of -> metric, value with its standard error, and number of chains."""
     made: str
     """Machine and time."""
     diagnostics: dict[int, Path]
@@ -191,8 +193,8 @@ class StudyView(NamedTuple):
     """Findings that the paper does not have."""
     forest: dict[str, list[Mark]]
     """Where published numbers were read -> the numbers that have been judged."""
-    open: list[Claim]
-    """Claims that do not hold or that are not decided."""
+    unsettled: dict[str, list[Claim]]
+    """Key of `UNSETTLED` -> its claims."""
     to_run: dict[str, list[Claim]]
     """What would settle claims that were not run -> these claims."""
     claims: list[Claim]
@@ -268,7 +270,7 @@ def study_view(
     found = [] if judged is None else [_claim(row, reductions, took, entries) for row in judged.to_dict("records")]
     pictures = {figure.name for figure in drawn if figure.picture}
     measured = Measured({} if judged is None else dict(zip(judged["claim"], judged["here"], strict=True)), table)
-    cards = [_card(number, one, found, measured, pictures) for number, one in enumerate(study["findings"], 1)]
+    cards = [_card(one, found, measured, pictures) for one in study["findings"]]
     counts = count(found)
     made = made_on(jobs, study["name"], entries)
     ran = _runs(table, rows, made, shown, Path(diagnostics))
@@ -288,7 +290,7 @@ def study_view(
         cards=[card for card in cards if card.claim.read_in != OWN],
         own=[card for card in cards if card.claim.read_in == OWN],
         forest=_forest(found),
-        open=[claim for kind in ("bad", "note", "open") for claim in found if claim.kind == kind],
+        unsettled={title: _unsettled(of, found) for title, of in UNSETTLED.items()},
         to_run=waiting,
         claims=found,
         judged=judged,
@@ -370,23 +372,16 @@ def _claim(
     )
 
 
-def _card(
-    number: int, finding: Mapping[str, Any], claims: Sequence[Claim], measured: Measured, pictures: Collection[str]
-) -> Card:
+def _card(finding: Mapping[str, Any], claims: Sequence[Claim], measured: Measured, pictures: Collection[str]) -> Card:
     by_name = {claim.name: claim for claim in claims}
     of = [by_name[name] for name in finding["claims"]]
     main = of[leading([(claim.verdict, claim.identity) for claim in of])]
-    figure = next((name for name in (main.figure, *(claim.figure for claim in of)) if name in pictures), "")
-    panel = tuple(finding["panel"]) if finding.get("panel") and figure else None
     return Card(
         statement=signed(measured.filled(finding["statement"])),
         claim=main,
-        good=sum(claim.kind in ("good", "partly") for claim in of),
-        of=len(of),
+        verdicts=in_order(claim.verdict for claim in of),
         caveat=signed(measured.filled(finding.get("caveat") or "")),
-        figure=figure,
-        panel=panel,
-        picture=(f"card{number}.png" if panel else f"{figure}.png") if figure else "",
+        figure=next((name for name in (main.figure, *(claim.figure for claim in of)) if name in pictures), ""),
     )
 
 
@@ -398,6 +393,11 @@ def _forest(claims: Collection[Claim]) -> dict[str, list[Mark]]:
             x, low, high = (max(-REACH, min(REACH, value)) for value in (claim.off, *ends))
             found.setdefault(claim.read_in, []).append(Mark(claim, x, low, high, abs(claim.off) > REACH))
     return found
+
+
+def _unsettled(kinds: Collection[str], claims: Collection[Claim]) -> list[Claim]:
+    """Claims of some kinds: the paper's before our own, and first those behind a finding."""
+    return sorted((c for c in claims if c.kind in kinds), key=lambda c: (c.read_in == OWN, not c.finding))
 
 
 def _about(figure: str, claims: Collection[Claim]) -> list[Claim]:
@@ -461,12 +461,15 @@ def _runs(
     for (run, split), trust in (trusts(table) if len(table) else {}).items():
         trusted.setdefault(run, {})[split] = trust.words
     last = table.groupby(["run", "split", "metric", "at", "dataset"], sort=False)[["chains", "draws"]].transform("max")
-    whole = table[(table["chains"] == last["chains"]) & (table["draws"] == last["draws"])]
-    scores: dict[str, list[tuple[str, str, str, str]]] = {}
+    whole = table[
+        (table["chains"] == last["chains"]) & (table["draws"] == last["draws"]) & ~table["metric"].isin(CURVES)
+    ]
+    scores: dict[str, dict[str, list[tuple[str, str, str]]]] = {}
     columns = ("run", "split", "dataset", "metric", "at", "value", "standard_error", "chains")
     for run, split, dataset, metric, at, value, error, chains in zip(*(whole[c] for c in columns), strict=True):
         name = metric + (f" ({at})" if at else "")
-        scores.setdefault(run, []).append((name, f"{dataset}, split {split}", _score(value, error), f"{chains:,.0f}"))
+        of = scores.setdefault(run, {}).setdefault(f"{dataset}, split {split}", [])
+        of.append((name, _score(value, error), f"{chains:,.0f}"))
     times = {
         one.entry: f"{one.machine}; runs of this entry: {one.runs}, {one.cpu / 60:.1f} core-minutes" for one in made
     }
@@ -479,7 +482,7 @@ def _runs(
             },
             reductions=row["reductions"],
             trust=dict(sorted(trusted.get(row["run"], {}).items())),
-            scores=scores.get(row["run"], []),
+            scores=scores.get(row["run"], {}),
             made=times.get(row["entry"], ""),
             diagnostics={
                 split: picture

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 from pydantic import ConfigDict, Field, WithJsonSchema
 
 from bnn_atlas.config.claims.claim import Claim, FigureValue, Published, Side, cannot_agree, cannot_fail
-from bnn_atlas.config.language.base import ConfigError, Model, Share, Text, did_you_mean, near_or_all, validated
+from bnn_atlas.config.language.base import ConfigError, Model, Text, did_you_mean, near_or_all, validated
 from bnn_atlas.config.language.reading import Lines, read_yaml, with_lines
 from bnn_atlas.config.metrics import ALIGNMENT, CLASSIFICATION, METRICS, PAIRS, PUBLISHED, REGRESSION, SETS
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE, PublishedBy
@@ -240,8 +240,6 @@ def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: S
 
 NAMES = ("description", "chains_per_block")
 """Fields that change no result."""
-Part = Annotated[float, Field(gt=0, le=1)]
-"""Right or bottom edge of a part of a picture."""
 
 
 class FindingEntry(Model):
@@ -254,8 +252,6 @@ class FindingEntry(Model):
     file that supports it."""
     caveat: Text | None = None
     """What a reader must know about the verdict, in one sentence."""
-    panel: tuple[Share, Share, Part, Part] | None = None
-    """The panel of its figure that shows it: left, top, right and bottom edge, as shares of the picture."""
 
 
 class StepEntry(Model):
@@ -314,7 +310,6 @@ class Finding(Model):
     claims: tuple[str, ...]
     """The main one first, which decides on the finding."""
     caveat: str | None = None
-    panel: tuple[float, float, float, float] | None = None
 
 
 class Step(Model):
