@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
 
 from bnn_atlas.symmetry.groups import SymmetryError
 from bnn_atlas.symmetry.permutation import (
@@ -14,7 +15,6 @@ from bnn_atlas.symmetry.permutation import (
     ceiling,
     compose,
     compose_units,
-    cycles,
     invert,
     invert_units,
     transpositions,
@@ -48,7 +48,7 @@ def test_inverse_parity_and_conjugation(p: np.ndarray, random: object) -> None:
     assert transpositions(compose(compose(q, p), invert(q))) == transpositions(p)
     sign = round(np.linalg.det(np.eye(n)[p]))
     assert sign == (-1) ** int(transpositions(p))
-    assert transpositions(p) == n - len(cycles(p)) == sum(len(cycle) - 1 for cycle in cycles(p))
+    assert transpositions(p) == n - connected_components(np.eye(n)[p])[0], "n minus the number of cycles"
 
 
 def test_identity_exchange_and_cycle() -> None:
@@ -57,7 +57,6 @@ def test_identity_exchange_and_cycle() -> None:
     swap[[3, 200]] = [200, 3]
     assert transpositions(np.stack([np.arange(n), swap, cycle])).tolist() == [0, 1, n - 1]
     assert transpositions(np.array([[0], [0]])).tolist() == [0, 0]
-    assert cycles(np.array([1, 0, 2, 4, 5, 3])) == [[0, 1], [2], [3, 4, 5]]
 
 
 def test_the_mean_of_random_permutations_is_the_ceiling() -> None:

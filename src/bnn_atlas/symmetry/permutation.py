@@ -72,20 +72,6 @@ def invert_units(symmetry: Symmetry, units: np.ndarray) -> np.ndarray:
     return symmetry.join([invert(part) for part in symmetry.split(units)])
 
 
-def cycles(permutation: np.ndarray) -> list[list[int]]:
-    """Cycles of one permutation [n], including cycles of one element, each starting with its smallest element."""
-    left, found = set(range(len(permutation))), []
-    for start in range(len(permutation)):
-        if start in left:
-            cycle, unit = [], start
-            while unit in left:
-                left.remove(unit)
-                cycle.append(unit)
-                unit = int(permutation[unit])
-            found.append(cycle)
-    return found
-
-
 def transpositions(permutation: np.ndarray) -> np.ndarray:
     """Number of transpositions (NoT) of permutations [..., n]: n minus the number of cycles.
 

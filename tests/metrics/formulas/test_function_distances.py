@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import kstest, norm, wasserstein_distance
+from scipy.stats import norm, wasserstein_distance
 
 from bnn_atlas.metrics.formulas import function_distances
 from bnn_atlas.metrics.formulas.function_distances import (
@@ -13,7 +13,6 @@ from bnn_atlas.metrics.formulas.function_distances import (
     interval_score,
     joint_prior_distance,
     mixture_quantile,
-    prior_distance,
     wasserstein_1,
 )
 from bnn_atlas.metrics.tables.measurement import PredictionError
@@ -223,13 +222,6 @@ EDGES = np.linspace(-4, 4, 81)
 
 def joint(x: np.ndarray, y: np.ndarray, sd: float = 1.0) -> float:
     return joint_prior_distance(np.histogram2d(x, y, [EDGES, EDGES])[0], EDGES, EDGES, len(x), sd)
-
-
-def test_the_distance_of_draws_is_that_of_kolmogorov_and_smirnov() -> None:
-    draws = np.random.default_rng(0).normal(0.4, 2.0, 37)
-    assert prior_distance(draws, 1.5) == pytest.approx(kstest(draws, "norm", args=(0, 1.5)).statistic)
-    assert prior_distance(np.full(5, 99.0), 1.0) == pytest.approx(1.0)
-    assert np.isnan(prior_distance(np.empty(0), 1.0))
 
 
 def test_the_joint_distance_is_the_largest_difference_in_a_quadrant() -> None:

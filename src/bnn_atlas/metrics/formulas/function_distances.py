@@ -228,21 +228,8 @@ def _distribution(grid: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.n
     return ndtr((grid[:, None] - mean) / scale).mean(axis=1)
 
 
-def prior_distance(values: np.ndarray, sd: float) -> float:
-    """Distance max_x |F(x) - Phi(x / sd)| from draws [n] to N(0, sd^2): 0 for the prior itself, at most 1.
-
-    F(x) is the share of draws up to x (Kolmogorov and Smirnov); the maximum is just before or after a draw. NaN
-    without draws.
-    """
-    if not len(values):
-        return float("nan")
-    prior = ndtr(np.sort(values.astype(np.float64)) / sd)
-    steps = np.arange(len(values) + 1) / len(values)
-    return float(max(np.abs(steps[1:] - prior).max(), np.abs(steps[:-1] - prior).max()))
-
-
 def joint_prior_distance(counts: np.ndarray, x_edges: np.ndarray, y_edges: np.ndarray, draws: int, sd: float) -> float:
-    """`prior_distance` in two dimensions, from counts of draws: the largest difference between shares in a quadrant.
+    """Distance of draws to N(0, sd^2 I) in two dimensions, from counts: the largest difference of shares in a quadrant.
 
     max |share of the draws in Q - N(0, sd^2 I)(Q)| over all quadrants Q around a corner of the cells, within the limits
     of the cells (Peacock 1983 takes the draws as corners). It is at least the largest difference between the marginals
