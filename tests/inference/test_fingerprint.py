@@ -13,7 +13,7 @@ from bnn_atlas.config.methods.hmc import HMCConfig
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.config.parts.starts import WarmStartConfig
-from bnn_atlas.inference.code import code_of_draws, code_of_predictions, code_of_starts
+from bnn_atlas.inference.fingerprint import code_of_draws, code_of_predictions, code_of_starts
 
 HMC = HMCConfig(step_size=0.1, trajectory_length=1.0)
 POSTERIOR = PosteriorConfig.model_validate(

@@ -11,7 +11,7 @@ from typing import Any
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.config.runs.expansion import leaves
 from bnn_atlas.config.runs.studies import Run
-from bnn_atlas.inference.code import code_of_draws, code_of_predictions, code_of_starts
+from bnn_atlas.inference.fingerprint import code_of_draws, code_of_predictions, code_of_starts
 from bnn_atlas.pipeline.inputs import Inputs, Wildcards
 
 Param = Callable[[Wildcards], dict[str, Any]]

@@ -10,7 +10,7 @@ from bnn_atlas.config.claims.load import claims_of
 from bnn_atlas.config.runs.expansion import leaves, run_rows
 from bnn_atlas.config.runs.studies import Run
 from bnn_atlas.config.settings import Atlas
-from bnn_atlas.inference.code import code_of_draws
+from bnn_atlas.inference.fingerprint import code_of_draws
 from bnn_atlas.pipeline.claims import claimed_studies, compared_predictions, findings_of
 from bnn_atlas.pipeline.figures import Figure, Figures
 from bnn_atlas.pipeline.inputs import Inputs

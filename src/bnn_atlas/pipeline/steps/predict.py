@@ -12,8 +12,7 @@ from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data.evaluation_sets import Rows, corrupted_rows, interval_rows, outside_rows, shifted_rows
 from bnn_atlas.data.split_data import SplitData
-from bnn_atlas.inference.code import code_of_predictions
-from bnn_atlas.inference.fingerprint import fingerprint_of
+from bnn_atlas.inference.fingerprint import code_of_predictions, fingerprint_of
 from bnn_atlas.inference.problem import Predictor, Problem, load_without_rows
 from bnn_atlas.metrics.gathering.streaming import summarise
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, save

@@ -10,8 +10,7 @@ from jax import numpy as jnp
 from bnn_atlas.config.parts.starts import InitialConfig, WarmStartConfig
 from bnn_atlas.data import DataError
 from bnn_atlas.files import atomic, load_arrays, save_arrays
-from bnn_atlas.inference.code import code_of_starts
-from bnn_atlas.inference.fingerprint import fingerprint_of
+from bnn_atlas.inference.fingerprint import code_of_starts, fingerprint_of
 from bnn_atlas.inference.problem import Problem, load_problem
 from bnn_atlas.posterior.compiled import kernel_name
 from bnn_atlas.records import making
