@@ -339,7 +339,7 @@ class DatasetEntry(Model):
     """Predictions: number of training rows that their posterior is conditioned on; a run with another number is not
     compared with them. Null if it is not known: every comparison then states the run's rows and prior."""
     licence: str
-    """Licence of the data, for readers."""
+    """Licence of the data, and who made them, for readers."""
     note: str = ""
     """For readers."""
     dependent_rows: str | None = None
