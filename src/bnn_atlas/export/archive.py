@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from math import prod
 from pathlib import Path
 from tokenize import TokenError
@@ -22,6 +23,8 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 _READABLE = 0o644 << 16
 ENCRYPTED = 1
 """Flag of a file in a zip."""
+PIECE = 2**20
+"""Bytes that are read at once."""
 
 
 class ArchiveError(ValueError):
@@ -41,13 +44,37 @@ def write_archive(path: str | Path, form: str, files: Iterable[tuple[str, Iterab
         _write(archive, MANIFEST, [as_json({"format": form, "files": listed})])
 
 
-def read_archive(
-    path: str | Path, form: str, what: str, required: Collection[str] = (), allowed: str = ".*"
-) -> dict[str, bytes]:
-    """Name -> contents of the files that `write_archive` wrote, checked against the manifest; nothing is executed.
+class Archive:
+    """An open archive whose names and sizes are as its manifest says; contents are checked as they are read."""
 
-    Names and sizes are checked before any file is read. Since nothing is compressed, the contents are never larger than
-    the archive.
+    def __init__(self, path: str | Path, what: str, file: ZipFile, listed: Mapping[str, Any]) -> None:
+        self.listed = listed
+        """Name of each file but the manifest, in order -> its `sha256` and `bytes`."""
+        self._path, self._what, self._file = path, what, file
+
+    def parts(self, name: str) -> Iterator[bytes]:
+        """A file in parts; ArchiveError, after the last one at the latest, if it is damaged."""
+        digest = hashlib.sha256()
+        try:
+            with self._file.open(name) as content:
+                while part := content.read(PIECE):
+                    digest.update(part)
+                    yield part
+        except ZIP_DAMAGE as damage:
+            raise _damaged(self._path, self._what, damage) from None
+        if digest.hexdigest() != self.listed[name]["sha256"]:
+            raise ArchiveError(
+                f"{self._path}: {name} is damaged: the manifest has another checksum; get the file again"
+            )
+
+
+@contextmanager
+def opened(
+    path: str | Path, form: str, what: str, required: Collection[str] = (), allowed: str = ".*"
+) -> Iterator[Archive]:
+    """Open what `write_archive` wrote, after its names and sizes were checked against the manifest.
+
+    Nothing is executed. Since nothing is compressed, the contents are never larger than the archive.
 
     Args:
         path: the archive.
@@ -63,24 +90,32 @@ def read_archive(
     if not isinstance(path, str | Path) or Path(path).is_dir():
         kind = "folder" if isinstance(path, str | Path) else type(path).__name__
         raise ArchiveError(f"{path} is a {kind}: give the path of {what}, a zip")
-    with Path(path).open("rb") as handle:
+    with Path(path).open("rb") as handle, ExitStack() as stack:
         try:
-            with ZipFile(handle) as archive:
-                files = archive.infolist()
-                if problem := _unfit(files, Path(path).stat().st_size):
-                    raise ArchiveError(f"{path}: {problem}; get the file again")
-                listed = _listed(path, form, what, archive)
-                sizes = {file.filename: file.file_size for file in files if file.filename != MANIFEST}
-                _check_names(path, what, listed, sizes, required, allowed)
-                contents = {name: archive.read(name) for name in sizes}
+            archive = stack.enter_context(ZipFile(handle))
+            files = archive.infolist()
+            if problem := _unfit(files, Path(path).stat().st_size):
+                raise ArchiveError(f"{path}: {problem}; get the file again")
+            listed = _listed(path, form, what, archive)
+            sizes = {file.filename: file.file_size for file in files if file.filename != MANIFEST}
+            _check_names(path, what, listed, sizes, required, allowed)
         except ArchiveError:
             raise
         except (*ZIP_DAMAGE, MemoryError) as damage:
-            raise ArchiveError(f"{path}: not {what}, or damaged ({first_line(damage)}); get the file again") from None
-    for name, content in contents.items():
-        if listed[name]["sha256"] != hashlib.sha256(content).hexdigest():
-            raise ArchiveError(f"{path}: {name} is damaged: the manifest has another checksum; get the file again")
-    return contents
+            raise _damaged(path, what, damage) from None
+        yield Archive(path, what, archive, {name: listed[name] for name in sizes})
+
+
+def read_archive(
+    path: str | Path, form: str, what: str, required: Collection[str] = (), allowed: str = ".*"
+) -> dict[str, bytes]:
+    """Name -> contents of all files; arguments and errors are those of `opened`."""
+    with opened(path, form, what, required, allowed) as archive:
+        return {name: b"".join(archive.parts(name)) for name in archive.listed}
+
+
+def _damaged(path: str | Path, what: str, damage: BaseException) -> ArchiveError:
+    return ArchiveError(f"{path}: not {what}, or damaged ({first_line(damage)}); get the file again")
 
 
 def first_line(error: BaseException) -> str:
