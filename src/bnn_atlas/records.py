@@ -28,6 +28,8 @@ FINGERPRINT = "fingerprint"
 """Field of results that are made again only if the hash of all that they depend on has changed (`making`)."""
 CHECKSUM = "checksum"
 """Field with the CRC-32 of all other fields."""
+PUBLISHED = "published"
+"""Field of results that an archive of another clone gave, or that were made from such results: its SHA-256."""
 LARGE = 64 * 2**20
 """Size in bytes above which a job does not compute the SHA-256 of an input, but takes it from the record of that file
 or folder; formats of such large results detect damage by themselves."""
@@ -100,11 +102,11 @@ def held(destination: str | Path, while_waiting: Callable[[], None] = lambda: No
             content = record.content
         finally:
             del _mine[key]
-            _replace(path, content)
+            write(path, content)
 
 
-def _replace(path: Path, content: Mapping[str, Any]) -> None:
-    """Replace a whole record whose lock this process holds; whoever waits for the lock then opens the new file."""
+def write(path: Path, content: Mapping[str, Any]) -> None:
+    """Replace a whole record; whoever waits for its lock, which this process may hold, then opens the new file."""
     new = path.with_name(f"{path.name}{NEW}")
     with refusals(path, "Make room, or write elsewhere; the job's result exists, but is not recorded"):
         with new.open("w", encoding="utf-8") as file:
@@ -196,6 +198,12 @@ def behind(record: Mapping[str, Any], results: str | Path) -> Iterator[dict[str,
             waiting += made.get("inputs", ())
 
 
+def published(paths: Iterable[str | Path], results: str | Path) -> dict[str, str]:
+    """The field PUBLISHED of what is made from these files; empty if no archive gave any of them."""
+    found = {made_by(path, results).get(PUBLISHED) for path in paths} - {None}
+    return {PUBLISHED: ", ".join(sorted(map(str, found)))} if found else {}
+
+
 @lru_cache(maxsize=1_000)
 def _others(folder: Path, changed: int) -> dict[str, Path]:
     """Name of each output in a folder -> the record there that lists it; `changed` is when the folder last changed."""
@@ -241,11 +249,20 @@ def _size(path: Path) -> int:
 def digest(path: Path) -> str:
     """SHA-256 of a file; for a folder, of the sorted list of its files and their SHA-256s, without hidden files."""
     if path.is_dir():
-        names = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
-        listed = [f"{digest(path / name)}  {name}\n" for name in names if not re.search(r"(^|/)\.", name)]
-        return hashlib.sha256("".join(listed).encode()).hexdigest()
+        return digest_of_folder({name: digest(path / name) for name in inside(path)})
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def inside(folder: Path) -> list[str]:
+    """Names of the files in a folder and its folders, sorted, without hidden files."""
+    names = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+    return [name for name in names if not re.search(r"(^|/)\.", name)]
+
+
+def digest_of_folder(files: Mapping[str, str]) -> str:
+    """SHA-256 of a folder, from the names of its files and their SHA-256s."""
+    return hashlib.sha256("".join(f"{files[name]}  {name}\n" for name in sorted(files)).encode()).hexdigest()
 
 
 def name_of(path: str | Path, results: str | Path) -> str:

@@ -110,6 +110,12 @@ def test_settings_that_hold_the_targets() -> None:
     assert "targets" in {field.name for field in dataclasses.fields(DAGSettings)}, message
 
 
+def test_where_a_plan_can_be_refused() -> None:
+    source = inspect.getsource(Workflow.execute)
+    assert "self._build_dag()" in source, look_again("run", "makes its plan elsewhere")
+    assert hasattr(PersistenceBase, "_params"), look_again("run", "has no _params")
+
+
 @pytest.mark.parametrize(("arguments", "expected"), [((), "[]"), (("first",), "['first']")])
 def test_targets_reach_the_end_of_a_run(tmp_path: Path, arguments: tuple[str, ...], expected: str) -> None:
     (tmp_path / "Snakefile").write_text(

@@ -1,4 +1,13 @@
-# Runs as archives that others can use.
+# Archives that others can use: of a run, or of all results behind a figure or a study; and results from such archives.
+from bnn_atlas.export.archive import ArchiveError
+from bnn_atlas.export.results import unpack
+from bnn_atlas.pipeline.changes import unlike
+
+try:
+    PUBLISHED = [] if "--mode" in sys.argv else [unpack(path, RESULTS) for path in ATLAS.settings.published]
+except ArchiveError as error:
+    raise SystemExit(f"Configuration error\npublished = {error}")
+hooks.after_planning(workflow, lambda plan: unlike(PUBLISHED, plan, RESULTS))
 
 
 rule pack:
@@ -30,8 +39,33 @@ rule pack:
         "../scripts/step.py"
 
 
+rule publish:
+    """Pack all that a figure or a study was made from into one archive, from which another clone makes it again."""
+    input:
+        made=lambda w: TARGETS.packed(w.target, hooks.files_of(workflow, w.target, f"{w.target}_claims")),
+    output:
+        destination=PATHS.results_of("{target}"),
+    log:
+        PATHS.log("publish/{target}"),
+    benchmark:
+        PATHS.benchmark("publish/{target}")
+    wildcard_constraints:
+        target=r"\w+",
+    conda:
+        "../../envs/python.yaml"
+    threads: 1
+    resources:
+        runtime=60,
+    params:
+        **told(results=lambda w: RESULTS, about=INPUTS.published),
+    message:
+        "Packing all that {wildcards.target} was made from"
+    script:
+        "../scripts/step.py"
+
+
 rule export:
-    """Pack the runs that the studies name under `export` into archives, one for each split."""
+    """Pack what `what` names or, without it, the runs that the studies name under `export`, one archive for each split."""
     input:
         INPUTS.archives,
     message:

@@ -38,15 +38,18 @@ def _written_out(path: str) -> str:
     return "the whole path, such as /scratch/results" if whole.startswith("~") or "$" in whole else whole
 
 
+Names = Annotated[
+    tuple[str, ...], BeforeValidator(lambda names: (names,) if isinstance(names, str) else names, str | tuple[str, ...])
+]
+"""Several names; a single one is a list of one."""
+
+
 class Settings(Model):
     """config/config.yaml."""
 
     scale: Scale = "demo"
     """`demo` (bundled data, minutes), `laptop` (the papers' data, one to three hours a study) or `paper`."""
-    studies: Annotated[
-        tuple[str, ...],
-        BeforeValidator(lambda names: (names,) if isinstance(names, str) else names, str | tuple[str, ...]),
-    ] = ("sampling_perspective",)
+    studies: Names = ("sampling_perspective",)
     """Names of files in config/studies; a single name is a list of one."""
     results: Annotated[str, AfterValidator(_folder)] = "results"
     """Folder for everything that is made, relative to the repository, or to the folder that `--directory` names."""
@@ -58,6 +61,12 @@ class Settings(Model):
     cache: str | None = None
     """Folder for downloads, shared between clones; null takes the environment variable BNN_ATLAS_CACHE, else the user's
     cache folder."""
+    published: Names = ()
+    """Archives that other clones made by `snakemake export --config what=...`: their results count as made, and are
+    refused if today's settings, data or code would make others."""
+    what: Names = ()
+    """Figures and studies that `snakemake export` packs for other clones; by default, it packs the runs that studies
+    name under `export`."""
     mend: bool = False
     """Whether `snakemake check` removes the results that are damaged or left over; refused for all other targets."""
 

@@ -1,1 +1,1 @@
-"""Export a run as one file for others: draws, predictions, labels, order of rows, settings and convergence."""
+"""Archives for others: of a run, for comparisons, and of all results behind a figure or a study, for other clones."""

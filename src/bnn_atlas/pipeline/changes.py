@@ -10,6 +10,9 @@ from bnn_atlas.config.language.base import plural
 from bnn_atlas.config.language.reading import Anchor, shared_anchors
 from bnn_atlas.config.runs.expansion import leaves
 from bnn_atlas.config.settings import Atlas
+from bnn_atlas.export.results import Unpacked
+from bnn_atlas.pipeline.hooks.run import Planned
+from bnn_atlas.records import name_of, stated
 
 LONGEST_LISTED = 6
 """At most this many names are listed; any others are only counted."""
@@ -129,6 +132,40 @@ def changed_names(rule: str, reason: str) -> set[str]:
     settings = _differences(*map(_params, found.groups())) if found else {}
     names = {name for name in settings if "/" not in name and name.split(".")[0] not in ("identity", "code")}
     return names | ({SHARED} if rule == "sample" and INPUTS in reason else set())
+
+
+def unlike(archives: Collection[Unpacked], plan: Iterable[Planned], results: str) -> str:
+    """Why results of archives are not what today's settings, data and code would make; empty if they are.
+
+    Archives for which they are not are taken back.
+    """
+    wrong: dict[str, list[str]] = {}
+    for job in plan if archives else ():
+        names = [name_of(file, results) for file in job.outputs]
+        for archive, name in ((each, name) for each in archives for name in names if name in each.made_by):
+            if why := _difference(archive.made_by[name], job, results):
+                wrong.setdefault(archive.archive, []).append(f"{results}/{name}: {why}")
+    for archive in archives:
+        if archive.archive in wrong:
+            archive.take_back()
+    return "\n".join(
+        f"{archive} has results that today's settings, data or code would not make:\n  "
+        + "\n  ".join([*differences[:LONGEST_LISTED], *["..."] * (len(differences) > LONGEST_LISTED)])
+        + "\nGive one that was made with these, or undo the change. Without `published`, everything is made here."
+        for archive, differences in wrong.items()
+    )
+
+
+def _difference(record: Mapping[str, Any], job: Planned, results: str) -> str:
+    """How a planned job differs from the one that has written a record; empty if it does not."""
+    if (before := sorted(map(repr, record["settings"]))) != job.params:
+        return _in_words(_differences(*(map(ast.literal_eval, texts) for texts in (before, job.params))))
+    used, now = record["inputs"], {name_of(file, results): stated(file, results) for file in job.inputs}
+    others = {
+        *(used.keys() ^ now.keys()),
+        *(name for name in used.keys() & now.keys() if now[name] not in (None, used[name])),
+    }
+    return f"made from other files ({listed(sorted(others))})" if others else ""
 
 
 def _params(text: str) -> list[Any]:

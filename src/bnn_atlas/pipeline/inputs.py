@@ -329,8 +329,25 @@ class Inputs:
             "marks": self.marks(w),
         }
 
+    def published(self, w: Wildcards) -> dict[str, Any]:
+        """How the archive of a figure or a study describes it, and what data there are."""
+        return {
+            "target": w.target,
+            "papers": {name: study.config.paper for name, study in self.atlas.studies.items()},
+            "data": {
+                name: {
+                    "title": entry.title or name.replace("_", " "),
+                    "licence": entry.licence,
+                    "urls": [file.url for file in entry.files if file.url],
+                }
+                for name, entry in self.atlas.datasets.items()
+            },
+        }
+
     def archives(self, w: Wildcards) -> list[str]:
-        """Archives of the runs that studies name under `export`, as far as this scale has them."""
+        """The archives that are asked for: of figures and studies, or of the runs that studies name under `export`."""
+        if what := self.atlas.settings.what:
+            return [self.paths.results_of(target) for target in what]
         return [
             file
             for study in self.atlas.studies.values()

@@ -37,6 +37,10 @@ class Paths(NamedTuple):
         """Pattern of the archive of a run and split, with the same wildcards."""
         return f"{self.results}/export/{{study}}/{{run}}-split{{split}}.zip"
 
+    def results_of(self, target: str) -> str:
+        """The archive of all that a target was made from; `target` may be a wildcard."""
+        return f"{self.results}/export/{target}.zip"
+
     def archives_of(self, run: Run) -> list[str]:
         """The archives of all splits of a run."""
         splits = range(run.config.split.count)

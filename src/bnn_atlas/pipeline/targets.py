@@ -158,6 +158,13 @@ class Targets:
             raise ConfigError(wrong)
         return []
 
+    def packed(self, target: str, files: Sequence[str]) -> Sequence[str]:
+        """The files that a target stands for, to be packed; ConfigError if there are none."""
+        if not files:
+            near = did_you_mean(target, [*self._atlas.studies, *self.sentences])
+            raise ConfigError(f"what = '{target}': no figure, study or other target that makes results{near}")
+        return files
+
     def refusal(self, target: str, rules: Collection[str]) -> str | None:
         """What is wrong with a target, and what it may have been meant to be; None if nothing is wrong."""
         if target in rules:

@@ -17,6 +17,8 @@
 | `quote_interpreter()` | a path of Python with a blank breaks every script | `_execute_cmd` of `PythonScript` |
 | `without_default_limit(scheduler)` | the default limit of 100 jobs a second costs a core | the limiter |
 | `set_config(workflow, ...)` | a target cannot choose a value of the configuration | `workflow.config_settings` |
+| `after_planning(workflow, ...)` | `onstart` is too late, and left out by a dry run | `_build_dag` of the workflow |
+| `files_of(workflow, ...)` | a rule cannot ask for what rules of later files make | `workflow.rules` |
 | `targets_of(argv)` | the Snakefile cannot tell what is asked for | `parse_args` |
 | `requested_targets(workflow)` | `onsuccess` cannot tell what was asked for | the settings of the DAG |
 | `jobs_to_run(workflow, ...)` | a logger cannot tell which jobs are in the plan | `DAG.needrun_jobs` |
@@ -32,6 +34,8 @@ from collections.abc import Collection, Sequence
 from bnn_atlas.pipeline.hooks.locks import release_stale_locks
 from bnn_atlas.pipeline.hooks.results import keep_metadata, keep_outputs
 from bnn_atlas.pipeline.hooks.run import (
+    after_planning,
+    files_of,
     finish_printing,
     jobs_to_run,
     quote_interpreter,
@@ -51,6 +55,8 @@ LOOK_AGAIN = "10.0"
 
 __all__ = [
     "LOOK_AGAIN",
+    "after_planning",
+    "files_of",
     "finish_printing",
     "group_jobs",
     "install",

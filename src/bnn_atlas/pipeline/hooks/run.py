@@ -1,8 +1,8 @@
 """A run as a whole: what the command line asks for, less time to plan and to schedule, and its last lines."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 DEFAULT_LIMIT = (100, 1)
 """Jobs and seconds of `--max-jobs-per-timespan` unless a user gives another limit."""
@@ -44,6 +44,43 @@ def jobs_to_run(workflow: Any, benchmarks: str) -> Iterator[tuple[int, str | Non
         name = str(job.benchmark).removeprefix(f"{benchmarks}/").removesuffix(".tsv") if job.benchmark else None
         before = [dag.jobid(other) for other in dag.job_dependencies(job) if dag.needrun(other)]
         yield dag.jobid(job), name, job.threads, before
+
+
+def files_of(workflow: Any, *targets: str) -> list[str]:
+    """The files that rules of these names make or, if they make none, ask for, as far as they are known by name."""
+    chosen = [rule for rule in workflow.rules if rule.name in targets]
+    files = [file for rule in chosen for file in rule.output or rule.input]
+    return [str(file) for file in files if isinstance(file, str) and "{" not in file]
+
+
+class Planned(NamedTuple):
+    """A job of a plan, whether or not it has to run."""
+
+    outputs: list[str]
+    inputs: list[str]
+    params: list[str]
+    """The Python texts of its settings, in the order in which Snakemake compares them."""
+
+
+def after_planning(workflow: Any, wrong_with: Callable[[Iterable[Planned]], str]) -> None:
+    """Stop if something is wrong with a plan, also in a dry run: before its first job starts, and before it is printed.
+
+    Snakemake has `onstart`, which comes later, and not in a dry run.
+
+    Args:
+        workflow: Snakemake's workflow.
+        wrong_with: what is wrong, from all jobs of the plan; empty if nothing is.
+    """
+    build = workflow._build_dag
+
+    def build_dag() -> None:
+        build()
+        params = workflow.persistence._params
+        jobs = (Planned([*job.output], [*job.input], params(job)) for job in workflow.dag.jobs if job.output)
+        if wrong := wrong_with(jobs):
+            raise SystemExit(wrong)
+
+    workflow._build_dag = build_dag
 
 
 def targets_of(argv: Sequence[str]) -> list[str]:

@@ -26,6 +26,7 @@ FUNCTIONS = {
     "predict_sets": "predict.predict_sets",
     "prepare": "data.prepare",
     "pruning": "symmetry.pruning",
+    "publish": "traces.publish",
     "rates_table": "tables.table",
     "runs_table": "tables.runs_table",
     "sample": "sample.sample",
@@ -54,7 +55,7 @@ def run(job: Any) -> None:
     returns are recorded, too.
 
     A job that had to wait for another one with the same outputs, such as one that outlived its Snakemake, leaves them
-    alone if they were made from the same settings and inputs.
+    alone if they were made from the same settings and inputs; and so does every job with outputs of an archive.
 
     Args:
         job: the object that Snakemake passes to a script as `snakemake`.
@@ -85,15 +86,17 @@ def run(job: Any) -> None:
                 if records.digest(file) != recorded.get(records.name_of(file, results)):
                     log.warning("%s is not what its record says: it is made again", file)
                     remove(file)
-            if record.waited and all(file.exists() for file in outputs):
+            if (record.waited or records.PUBLISHED in record.before) and all(file.exists() for file in outputs):
                 log.info("%s is complete already", first)
                 return
         for file in outputs:
             remove_leftovers(file)
         found = _work(job, settings(job.params)) or {}
         of_outputs = records.digests(outputs, results)
+        origin = records.published(job.input, results)
         fingerprint = {name: record.content[name] for name in (records.FINGERPRINT,) if name in record.content}
-        record.content = {**fingerprint, **made_from, "outputs": of_outputs, **records.environment(), **found}
+        made_here = {"outputs": of_outputs, **origin, **records.environment(), **found}
+        record.content = {**fingerprint, **made_from, **made_here}
 
 
 def _work(job: Any, given: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,0 +1,207 @@
+"""Results as one archive for other clones: all that a figure or a study was made from, with their records."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bnn_atlas import records
+from bnn_atlas.export.archive import PIECE, Archive, ArchiveError, as_json, opened, write_archive
+from bnn_atlas.export.crate import METADATA, crate
+from bnn_atlas.files import atomic, remove
+
+FORMAT = "bnn-atlas results 1"
+WHAT = "an archive of results, made by `snakemake export --config what=...`"
+RESULTS, PICTURES, DATA = "results", "figures", "data"
+"""Folders: what a clone puts among its own results, and what is only to be looked at; data, which it gets itself."""
+REMADE = (PICTURES, "claims", "claims.parquet", "site")
+"""Results that a clone makes itself."""
+_PART = r"/(?!\.\.?(?:/|$))[^/\\\0]+"
+NAMES = rf"{re.escape(METADATA)}|(?:{RESULTS}|{PICTURES})(?:{_PART})+/?"
+"""Names of its files: none leads out of the folder that it is unpacked into."""
+
+
+class Unpacked(NamedTuple):
+    """What an archive has, and what of it was not there before."""
+
+    archive: str
+    made_by: dict[str, dict[str, Any]]
+    """Name of the result next to which a record lies, also of data -> the record."""
+    added: list[Path]
+
+    def take_back(self) -> None:
+        """Remove what was not there before."""
+        for path in reversed(self.added):
+            remove(path)
+
+
+class _Job(NamedTuple):
+    """A record in an archive, and the files of its job's outputs."""
+
+    record: str
+    """Its name below the results."""
+    content: dict[str, Any]
+    files: dict[str, dict[str, str]]
+    """Name of each output -> name of each of its files in the archive -> its SHA-256; empty for data."""
+
+    @property
+    def own(self) -> str:
+        """The output next to which the record lies."""
+        path = Path(self.record)
+        return path.with_name(path.name.removeprefix(".").removesuffix(".record")).as_posix()
+
+
+def save_results(path: str | Path, made: Iterable[str | Path], results: str | Path, about: Mapping[str, Any]) -> None:
+    """Write all results that some files were made from into an archive (atomic), which is an RO-Crate.
+
+    Data are not included, only the records of the jobs that got them.
+
+    Args:
+        path: the archive.
+        made: the files; pictures among them are included to be looked at.
+        results: folder with the results of one scale.
+        about: what the RO-Crate says besides what is in the records (`export.crate.crate`).
+
+    Raises:
+        ArchiveError: there is no record of what made one of the results.
+        DamagedInput: a result differs from its record.
+    """
+    folder, files = Path(results), [records.name_of(file, results) for file in made]
+    found = list(_behind(files, folder))
+    kept = [record for record in found if not _is_in(next(iter(record["outputs"])), (DATA, *REMADE))]
+    records.digests_of_inputs([folder / name for record in kept for name in record["outputs"]], folder)
+    pictures = [name for name in files if _is_in(name, [PICTURES])]
+    metadata = crate(about, folder.name, pictures, found)
+
+    def contents() -> Iterator[tuple[str, Iterable[bytes]]]:
+        yield METADATA, [as_json(metadata)]
+        yield f"{RESULTS}/{folder.name}/", []
+        yield from ((name, _pieces(folder / name)) for name in pictures)
+        chosen = [file for record in kept for name in record["outputs"] for file in _files(folder / name)]
+        chosen += [_file_of(record, folder) for record in found if not _is_in(next(iter(record["outputs"])), REMADE)]
+        for file in sorted(chosen):
+            yield f"{RESULTS}/{folder.name}/{file.relative_to(folder).as_posix()}", _pieces(file)
+
+    write_archive(path, FORMAT, contents())
+
+
+def unpack(path: str | Path, results: str | Path) -> Unpacked:
+    """Put the results of an archive among the results of the same scale, marked by its SHA-256 in their records.
+
+    Everything that is missing is verified before the first file is written. A result is there as a whole or not at all,
+    whenever the process ends; the next call goes on.
+
+    Raises:
+        ArchiveError: this is not such an archive, is damaged or of another scale, or a result that differs is there.
+    """
+    folder = Path(results)
+    if not Path(path).exists():
+        raise ArchiveError(f"{path}: no such file; give the path of {WHAT}")
+    with opened(path, FORMAT, WHAT, [METADATA], NAMES) as archive:
+        scales = {name.split("/")[1] for name in archive.listed if name.startswith(f"{RESULTS}/")}
+        if other := " and ".join(sorted(scales - {folder.name})):
+            raise ArchiveError(f"{path}: it is of scale {other}, not {folder.name}: add `--config scale={other}`")
+        jobs = list(_jobs(path, archive, f"{RESULTS}/{folder.name}/"))
+        missing = [job for job in jobs if job.files and _is_missing(path, job, folder)]
+        for name in (name for job in missing for files in job.files.values() for name in files):
+            for _ in archive.parts(name):
+                pass
+        mark = {records.PUBLISHED: records.digest(Path(path))} if missing else {}
+        added = [new for job in missing for new in _put(archive, job, folder, mark)]
+    return Unpacked(str(path), {job.own: job.content for job in jobs}, added)
+
+
+def _behind(files: Iterable[str], results: Path) -> Iterator[dict[str, Any]]:
+    """The records of the jobs that made some files, and of all jobs behind them; ArchiveError if one is missing."""
+    seen: set[str] = set()
+    for name in (waiting := list(files)):
+        if name in seen:
+            continue
+        if record := records.made_by(results / name, results):
+            yield record
+            seen.update(record["outputs"])
+            waiting += record["inputs"]
+        elif (results / name).exists():
+            raise ArchiveError(f"{results / name}: not recorded what made it; delete it and make it again")
+
+
+def _file_of(record: Mapping[str, Any], results: Path) -> Path:
+    """Where a record is."""
+    files = [(results / name).with_name(f".{Path(name).name}.record") for name in record["outputs"]]
+    return next(file for file in files if records.read(file) == record)
+
+
+def _files(result: Path) -> list[Path]:
+    return [result / name for name in records.inside(result)] if result.is_dir() else [result]
+
+
+def _is_in(name: str, folders: Iterable[str]) -> bool:
+    return Path(name).parts[0] in folders
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            yield piece
+
+
+def _jobs(path: str | Path, archive: Archive, prefix: str) -> Iterator[_Job]:
+    """The jobs whose records an archive has; ArchiveError if results and records do not fit each other."""
+    inside: dict[str, dict[str, str]] = {}
+    for name in (name for name in archive.listed if name.startswith(prefix)):
+        for parent in [name, *map(str, Path(name).parents)]:
+            inside.setdefault(parent, {})[name] = archive.listed[name]["sha256"]
+    for name in (name for name in archive.listed if re.fullmatch(r"\..+\.record", Path(name).name)):
+        content = records.parsed_text(b"".join(archive.parts(name)).decode("utf-8", "replace"))
+        if not {"rule", "settings", "inputs", "outputs"} <= content.keys():
+            raise ArchiveError(f"{path}: {name} is no record of a job; export it again")
+        is_data = _is_in(name.removeprefix(prefix), [DATA])
+        files = {} if is_data else {each: inside.get(prefix + each, {}) for each in content["outputs"]}
+        for each, found in files.items():
+            whole = prefix + each
+            digest = found.get(whole) or records.digest_of_folder(
+                {file.removeprefix(f"{whole}/"): digest for file, digest in found.items()}
+            )
+            if digest != content["outputs"][each]:
+                raise ArchiveError(f"{path}: {whole} is not what its record says; export it again")
+        yield _Job(name.removeprefix(prefix), content, files)
+
+
+def _is_missing(path: str | Path, job: _Job, results: Path) -> bool:
+    """Whether an output of a job, or its record, is not there; ArchiveError if another one is."""
+    record = results / job.record
+    if record.exists() and records.is_busy(record):
+        raise ArchiveError(f"{path}: a job is making {results / job.own}: wait until it has ended")
+    there = [results / name for name in job.files if (results / name).exists()]
+    for file in there:
+        digest = job.content["outputs"][records.name_of(file, results)]
+        if (records.stated(file, results) or records.digest(file)) != digest:
+            raise ArchiveError(
+                f"{path}: {file} is there already, and differs: delete it, or keep both, with the archive's in another "
+                "folder: `--config results=results_published`"
+            )
+    return len(there) < len(job.files) or not records.made_by(there[0], results)
+
+
+def _put(archive: Archive, job: _Job, results: Path, mark: Mapping[str, str]) -> Iterator[Path]:
+    """Write what is missing of a job's outputs, and yield it.
+
+    The record is first, so that no result is ever without the mark, and the output next to which it lies is last: a job
+    with this output has all others.
+    """
+    record = results / job.record
+    record.parent.mkdir(parents=True, exist_ok=True)
+    records.write(record, {**job.content, **mark})
+    yield record
+    for name in sorted(job.files, key=lambda each: each == job.own):
+        target, files = results / name, job.files[name]
+        if target.exists():
+            continue
+        with atomic(target) as temporary:
+            for file in files:
+                below = file.removeprefix(f"{RESULTS}/{results.name}/{name}")
+                place = temporary / below[1:] if below else temporary
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with place.open("wb") as handle:
+                    handle.writelines(archive.parts(file))
+        yield target
