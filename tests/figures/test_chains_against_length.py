@@ -50,7 +50,8 @@ def test_the_lppd_is_what_is_still_to_gain_and_published_numbers_have_a_row_of_t
     own, paper = chains_against_length([one]).figure.axes[1], chains_against_length([one]).figure.axes[4]
     _, every = (line for line in own.lines if len(line.get_xdata()) == len(DRAWS))
     assert every.get_ydata() == pytest.approx([1 / 30, 1 / 150, 1 / 300], rel=1e-6)
-    assert [text.get_text() for text in paper.texts] == ["1", "2", "3", "2", "3"]
+    sides = [(text.get_text(), text.get_ha()) for text in paper.texts]
+    assert sides == [("1", "left"), ("2", "right"), ("3", "left"), ("2", "right"), ("3", "left")], "none on another"
 
 
 def test_chains_that_do_not_pass_are_told_of(tmp_path: Path) -> None:

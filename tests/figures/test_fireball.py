@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 
 from bnn_atlas.figures.kinds.fireball import fireball, fireball_teaser
 from bnn_atlas.figures.shown import Shown
@@ -61,7 +62,11 @@ def test_every_layer_against_every_layer(tmp_path: Path) -> None:
         ("layer0.bias[0]", "layer1.bias[0]"),
         ("layer1.bias[0]", "layer0.bias[1]"),
     ]
-    table = fireball(runs(tmp_path, grids(weights(2) + biases))).numbers
+    figure, table, *_ = fireball(runs(tmp_path, grids(weights(2) + biases)))
+    every = [ax for ax in figure.findobj(Axes) if isinstance(ax, Axes) and ax.axison]
+    named = [ax for ax in every if ax.get_xlabel().startswith("b")]
+    assert [ax.get_xlabel() for ax in named if ax.has_data()] == ["b2[1]", "b1[1]"], "below the lowest panel of each"
+    assert all(ax.has_data() for ax in named), "and not below an empty place"
     panels = table.groupby(["block", "x_name", "y_name"], sort=False).size()
     assert list(panels.index)[:2] == [("weights", "W1[1,1]", "W1[1,2]"), ("weights", "W2[1,1]", "W1[1,2]")]
     assert len(panels.loc["biases"]) == 3

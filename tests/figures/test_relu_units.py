@@ -54,7 +54,8 @@ def test_units_of_one_sign_leave_one_direction_that_changes_the_function(theta: 
 
 def test_the_second_chain_is_drawn_where_there_is_one(tmp_path: Path) -> None:
     run = network(tmp_path, [[9.0] * 4, [1.0, -0.5, 0.8, 1.1]])
-    table = jacobian_kernel([run]).numbers
+    figure, table, *_ = jacobian_kernel([run])
+    assert figure.axes[1].viewLim.bounds == figure.axes[2].viewLim.bounds, "so that their spreads can be compared"
     draws, image, kernel = (part[["x", "y"]].to_numpy() for _, part in table.groupby("panel", sort=False))
     assert list(dict.fromkeys(table["panel"]))[1] == "image (rank 2)"
     np.testing.assert_allclose(draws.mean(axis=0), [1.0, 0.8], atol=0.05)
