@@ -20,7 +20,7 @@ def judged(*changes: dict[str, Any]) -> pd.DataFrame:
 
 CLAIMS = judged(
     {},
-    {"place": "text", "verdict": "differs", "d": 4.5, "error": 0.3, "statement": "a statement of words " * 9},
+    {"place": "text", "verdict": "differs", "d": 4.5, "error": 0.3, "statement": "a statement of -1 words " * 9},
     {"d": -0.1, "error": np.nan, "identity": "reduced"},
     {"relation": "above", "size": 0.01},
     {"place": "", "paper_value": np.nan},
@@ -47,6 +47,7 @@ def test_every_mark_is_inside_beside_its_statement_and_numbers(tmp_path: Path) -
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert names[0] == "it is 0.5"
     assert max(len(line) for name in names for line in name.splitlines()) <= LETTERS
+    assert "of \N{MINUS SIGN}1 words" in names[3]
     assert [name.count("\n") for name in names] == [0, 0, 0, 1], "a long statement has a second line"
     assert ax.get_title(loc="right") == "1 of 5 to run"
 

@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_rgb
 from PIL import Image
 
 from bnn_atlas.figures.metadata import CHUNK, stamp_png
+from bnn_atlas.figures.style import CYCLE, mixed
 from bnn_atlas.report.page import write_page
 from bnn_atlas.report.pictures import LARGEST, markdown, method_tables, shrink
 from bnn_atlas.report.site import write_site
@@ -173,6 +175,17 @@ def test_shrink(tmp_path: Path) -> None:
     for name, size in (("small", (200, 100)), ("same", (600, 300))):
         with Image.open(tmp_path / f"{name}.png") as picture:
             assert (picture.size, picture.mode, picture.info[CHUNK]) == (size, "P", "from there"), name
+
+
+def test_a_mark_of_few_pixels_keeps_its_colour(tmp_path: Path) -> None:
+    pixels = np.repeat(np.random.default_rng(0).integers(0, 256, (300, 300, 1), np.uint8), 3, axis=2)
+    for row, colour in enumerate(CYCLE):
+        for column, white in enumerate(np.linspace(0, 1, 40)):  # as at the edge of a mark
+            pixels[row, column] = 255 * np.array(to_rgb(mixed(colour, white)))
+    Image.fromarray(pixels).save(tmp_path / "large.png")
+    shrink(tmp_path / "large.png", tmp_path / "small.png")
+    with Image.open(tmp_path / "small.png") as picture:
+        assert np.abs(np.asarray(picture.convert("RGB")).astype(int) - pixels).max() < 10
 
 
 def test_a_table_by_metrics_stands_beside_published_numbers(tmp_path: Path) -> None:

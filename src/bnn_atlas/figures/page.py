@@ -228,11 +228,15 @@ def signed(text: str, trusts: Mapping[str, Trust]) -> str:
     return f"{longest} {SIGN}{text[len(longest) :]}"
 
 
+def with_minus(text: str) -> str:
+    """A text with true minus signs in front of its numbers."""
+    return re.sub(r"(?<![\w.])-(?=\d)", "\N{MINUS SIGN}", text)
+
+
 def _head(figure: Figure, texts: Sequence[str]) -> None:
     """Small lines above everything else, in a separate strip, with what a reader has to know before the numbers."""
-    minus = (re.sub(r"(?<![\w.])-(?=\d)", "\N{MINUS SIGN}", text) for text in texts if text)
     width, height = figure.get_size_inches()
-    lines = [line for text in minus for line in textwrap.wrap(text, int(width / CHARACTER))]
+    lines = [line for text in texts for line in textwrap.wrap(with_minus(text), int(width / CHARACTER))]
     if lines:
         figure.set_size_inches(width, height + HEAD_LINE * len(lines))
         figure.suptitle("\n".join(lines), x=0.005, ha="left", fontsize=HEAD_SIZE, color=style.GREY)

@@ -125,7 +125,8 @@ def markdown(path: str | Path) -> str:
 def shrink(source: str | Path, destination: Path, width: int = WIDTH) -> None:
     """Write a PNG at most `width` pixels wide with a palette of 256 colours: small, but legible.
 
-    A picture that is already like that is copied. Text chunks, such as the provenance, are kept.
+    A picture that is already like that is copied. Text chunks, such as the provenance, are kept. The palette is
+    spread over all colours of the picture, so that the few pixels of a mark keep theirs.
     """
     with Image.open(source) as picture:
         if picture.mode == "P" and picture.width <= width:
@@ -138,7 +139,8 @@ def shrink(source: str | Path, destination: Path, width: int = WIDTH) -> None:
     if text:
         made.add_text(CHUNK, text)
     with atomic(destination, flush=False) as temporary:
-        small.quantize(COLOURS, dither=Image.Dither.NONE).save(temporary, format="PNG", optimize=True, pnginfo=made)
+        reduced = small.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        reduced.save(temporary, format="PNG", optimize=True, pnginfo=made)
 
 
 def method_tables(path: str | Path, titles: Mapping[str, str]) -> list[Table]:

@@ -56,7 +56,8 @@ def claims_forest(shown: Sequence[Shown], *, claims: str | Path) -> Drawing:
     if table.empty:
         raise ValueError(f"{claims}: no claim equals a published number; this figure needs some")
     measured = table[table["deviation"].notna()]
-    names = [textwrap.fill(text, LETTERS, max_lines=2, placeholder=CUT) for text in measured["statement"].astype(str)]
+    texts = [page.with_minus(text) for text in measured["statement"].astype(str)]
+    names = [textwrap.fill(text, LETTERS, max_lines=2, placeholder=CUT) for text in texts]
     rooms = [1 + SECOND * name.count("\n") for name in names]
     figure = Figure(figsize=(style.TEXT_WIDTH, ROW * (sum(rooms) + 1.3 * measured["group"].nunique()) + 1.1))
     ax = figure.subplots()
