@@ -87,7 +87,7 @@ picture: setup
 
 # The pages of docs/ as a site; its notebooks run, one of them on the results of the demo.
 docs: demo
-	sphinx-build -W --keep-going -D nb_execution_mode=force -d docs/_build/.trees docs docs/_build
+	sphinx-build -qW --keep-going -D nb_execution_mode=force -d docs/_build/.trees docs docs/_build
 	@echo "docs/_build/index.html"
 
 # Everything but results/.
