@@ -44,25 +44,21 @@ def test_pit_histogram_counts_both_ends():
     np.testing.assert_allclose(reliability.pit_histogram(np.array([0.0, 0.1, 0.5, 1.0]), 2), [0.5, 0.5])
 
 
-def test_ece_by_hand():
-    """Bins (0.5, 0.75] and (0.75, 1] of 4: gaps |0.5 - 0.65| * 2/4 and |1 - 0.9| * 2/4."""
-    probabilities = np.array([[0.6, 0.4], [0.3, 0.7], [0.9, 0.1], [0.1, 0.9]])
-    labels = np.array([0, 0, 0, 1])
-    assert reliability.expected_calibration_error(probabilities, labels, bins=4) == pytest.approx(0.125)
-
-
-def test_ece_puts_a_right_edge_into_its_own_bin_and_drops_nobody():
-    probabilities = np.array([[0.5, 0.5], [0.2, 0.8], [0.0, 1.0]])
-    labels = np.array([1, 1, 1])
-    # (0, 0.5]: confidence 0.5, wrong; (0.5, 1]: confidences 0.8 and 1, both right. In one bin: |-0.5 + 0.2| / 3.
-    assert reliability.expected_calibration_error(probabilities, labels, bins=2) == pytest.approx((0.5 + 0.2) / 3)
-
-
-def test_ece_of_certain_wrong_answers():
-    """500 certain and wrong beside 500 at 0.7 and right: (1 * 500 + 0.3 * 500) / 1000, whatever the last bin does."""
-    probabilities = np.array([[0.0, 1.0]] * 500 + [[0.7, 0.3]] * 500)
-    labels = np.zeros(1000, dtype=int)
-    assert reliability.expected_calibration_error(probabilities, labels, bins=100) == pytest.approx(0.65)
+@pytest.mark.parametrize(
+    ("probabilities", "labels", "bins", "error"),
+    [
+        # Bins (0.5, 0.75] and (0.75, 1] of 4: gaps |0.5 - 0.65| * 2/4 and |1 - 0.9| * 2/4.
+        ([[0.6, 0.4], [0.3, 0.7], [0.9, 0.1], [0.1, 0.9]], [0, 0, 0, 1], 4, 0.125),
+        # A right edge is in its own bin: (0, 0.5] has 0.5, wrong; (0.5, 1] has 0.8 and 1, right. In one bin: 0.1.
+        ([[0.5, 0.5], [0.2, 0.8], [0.0, 1.0]], [1, 1, 1], 2, (0.5 + 0.2) / 3),
+        # 500 certain and wrong and 500 at 0.7 and right: (1 * 500 + 0.3 * 500) / 1000, whatever the last bin does.
+        ([[0.0, 1.0]] * 500 + [[0.7, 0.3]] * 500, [0] * 1000, 100, 0.65),
+    ],
+    ids=["two bins", "right edge", "certain and wrong"],
+)
+def test_ece_by_hand(probabilities, labels, bins, error):
+    found = reliability.expected_calibration_error(np.array(probabilities), np.array(labels), bins)
+    assert found == pytest.approx(error)
 
 
 def test_ece_takes_float32_confidences_just_above_one():
