@@ -81,10 +81,10 @@ def _page(path: Path) -> Path | None:
 
 
 def _paragraph(title: str, parts: Sequence[str]) -> str:
-    """A title and what it is the title of, each part on lines of its own if they do not fit on one."""
+    """A title and its parts, each on lines of its own if they do not fit on one; a command is never broken."""
     more = [f"and {len(parts) - MOST} more"] if len(parts) > MOST else []
     line = f"{title}: {'; '.join(parts)}"
-    if len(line) <= LINES.width:
+    if len(line) <= LINES.width or title == "Command":
         return line
     return "\n".join([f"{title}:", *(LINES.fill(part) for part in [*parts[:MOST], *more])])
 

@@ -11,7 +11,7 @@ from bnn_atlas.report.view import REACH, StudyView
 PAGES = {"page": "README.md", "claims": "claims.md", "figures": "figures.md", "scores": "scores.md",
          "machines": "machines.md"}  # fmt: skip
 """Template -> file."""
-MOST_OPEN = 30
+MOST_OPEN = 15
 """Largest number of claims in each table of the first page."""
 
 
