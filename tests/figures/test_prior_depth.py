@@ -112,4 +112,4 @@ def test_chains_near_their_starts_are_white(tmp_path: Path) -> None:
         runs.append(run)
     drawing = prior_depth(runs)
     assert drawing.numbers["prior_shell"].tolist() == [0.9, 0.2, 0.1] * 2
-    assert "white: near their starts" in [text.get_text() for text in drawing.figure.legends[0].get_texts()]
+    assert "white: still near their starts" in [text.get_text() for text in drawing.figure.legends[0].get_texts()]

@@ -167,7 +167,7 @@ def _legend(table: pd.DataFrame, looks: dict[int, dict[str, Any]]) -> Entries:
         dash = ENSEMBLE_DASH if method == ENSEMBLE else "-"
         entries[method_record(str(method)).title] = {"color": style.GREY, "ls": dash, "lw": 1.0}
     if ((table["method"] != ENSEMBLE) & (table["prior_shell"] < NEAR_STARTS)).any():
-        entries["white: near their starts"] = {
+        entries["white: still near their starts"] = {
             "color": style.GREY,
             "marker": "o",
             "mfc": "white",

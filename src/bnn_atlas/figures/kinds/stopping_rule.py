@@ -134,7 +134,7 @@ def _page(runs: Sequence[Evidence], drawn: Sequence[dict[int, pd.DataFrame]], cu
     for ax in axes[:, 0]:
         ax.set_ylabel("log E-value per draw")
     mark = {"color": style.GREY, "marker": "o", "ms": 3.5, "ls": ""}
-    page.legend_below(figure, {f"first draw that reaches {LEVEL}": mark, LEVEL: THRESHOLD})
+    page.legend_below(figure, {f"first draw that reaches {LEVEL}": mark, f"log({LEVEL}) / draws": THRESHOLD})
     return figure
 
 

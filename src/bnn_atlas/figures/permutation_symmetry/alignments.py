@@ -229,7 +229,7 @@ def transpositions_within_across(shown: Sequence[Shown]) -> Drawing:
                 ax.plot(share, height, mark, ms=2.5, color=colour, alpha=0.4, mew=0)
                 ax.plot([share.mean()] * 2, [-place + side - 0.16, -place + side + 0.16], color=colour, lw=1.8)
         most = part["ceiling"].iloc[0]
-        ax.text(1.005, -place, f"ceiling {most:.4g}", transform=ax.get_yaxis_transform(), va="center", fontsize=6.5)
+        ax.text(1.005, -place, f"random: {most:.4g}", transform=ax.get_yaxis_transform(), va="center", fontsize=6.5)
     ax.axvline(1.0, color=style.GREY, lw=0.8, ls="--")
     ax.set_yticks([-place for place in range(len(labels))], labels)
     ax.set_ylim(-len(labels) + 0.4, 0.6)
