@@ -96,6 +96,13 @@ def test_the_example_for_arviz_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
+def test_the_example_of_implicit_fits_runs(tmp_path: Path) -> None:
+    (example,) = examples("docs/implicit.md")
+    said = example.splitlines()[-1].partition("#")[2].strip()
+    assert run(example.replace('"epochs": 300', '"epochs": 3'), tmp_path) == f"{said}\n"
+
+
+@pytest.mark.slow
 def test_the_kernels_import_without_the_extras(tmp_path: Path) -> None:
     rooms = ("config", "models", "posterior", "warmstart", "methods", "runner", "metrics", "traces")
     code = f"""

@@ -4,10 +4,15 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from pydantic import TypeAdapter
 
-from bnn_atlas.config.methods.registry import METHODS
+from bnn_atlas.config.methods.registry import METHODS, MethodConfig
+from bnn_atlas.config.parts.evaluation import EvaluationConfig
+from bnn_atlas.config.parts.priors import PriorConfig
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.pipeline.figures import rule_names
 from tests import gpu_branches
@@ -59,6 +64,17 @@ def test_steps_are_there_with_their_times(tmp_path: Path) -> None:
     rows = re.findall(r"^\| `snakemake --cores 2 (\w+)` \| (.*?) \|", TEXT, re.MULTILINE)
     steps = [item for claims in atlas.claims.values() for item in claims.steps.items()]
     assert rows == [(name, step.takes.replace(" on two cores", "")) for name, step in steps]
+
+
+def test_settings_in_examples_are_accepted() -> None:
+    sections: dict[str, Any] = {"method": MethodConfig, "evaluate": EvaluationConfig, "prior": PriorConfig}
+    blocks = [
+        block for page in PAGES for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+    ]
+    given = [(key, value) for block in blocks for key, value in yaml.safe_load(block).items() if key in sections]
+    assert len(given) >= 3
+    for key, value in given:
+        TypeAdapter(sections[key]).validate_python(value)
 
 
 @pytest.mark.parametrize("study", PUBLISHED)
