@@ -165,6 +165,16 @@ def test_without_results_there_is_a_page_with_commands(results: Results) -> None
     )
 
 
+def test_texts_of_claims_may_have_numbers_of_runs_that_no_claim_names(results: Results) -> None:
+    results.plan["claims"] = STUDY | {
+        "claims": {"paper": "Nobody, 2000", "claims": {"error": CLAIMS["error"] | {"statement": "{=two/rmse}"}}},
+        "runs": {"one": planned("one")},
+    }
+    results.make("one", 0.5)
+    results.make("two", 0.75)
+    assert results.page()["error"]["statement"] == "0.7500"
+
+
 def test_a_campaign_in_three_sittings(results: Results) -> None:
     """Each sitting begins without the results of the one before; the page has all of them."""
     results.make("one", 0.5)

@@ -97,7 +97,7 @@ def study_page(
             measured = Measured(table, pictures, found.predictions, piece.densities)
             judgements = [judge(one, claimed, measured) for one in claimed.claims.claims]
             piece = piece._replace(densities=_densities(judgements, measured))
-            write_claims(work / "claims.parquet", judgements, {claimed.name: table})
+            write_claims(work / "claims.parquet", judgements, {claimed.name: piece.table})
             files |= _of_claims(plan, work)
         _write_tables(piece, plan, work)
         view = study_view(
