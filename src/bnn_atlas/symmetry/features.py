@@ -10,13 +10,17 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.parts.posterior import ModelConfig
+from bnn_atlas.data.pixels import dead_inputs
+from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.models.mlp import ACTIVATIONS
 from bnn_atlas.models.networks import build_network
 from bnn_atlas.symmetry.groups import Group, Place, Symmetry, SymmetryError
 from bnn_atlas.symmetry.permutation import balanced, rows_of
+from bnn_atlas.traces.draws import evenly
 
 Statistic = Literal["activations", "centred", "correlation"]
+Criterion = Literal["weights", "cosine"] | Statistic
 LARGEST_BYTES = 128 << 20
 """Largest size of the activations of one draw in bytes."""
 
@@ -28,6 +32,42 @@ class Features(NamedTuple):
     """Positions of the units in a vector of features, with the network's groups."""
     of: Callable[[np.ndarray], np.ndarray]
     """Draws [m, P] -> features [m, F]."""
+
+
+def features_of(
+    symmetry: Symmetry,
+    model: ModelConfig,
+    split: SplitData,
+    criterion: Criterion,
+    dtype: np.dtype,
+    *,
+    rows: int | None = None,
+    masked: bool = False,
+) -> Features:
+    """Features by which draws of a run's posterior are matched.
+
+    Args:
+        symmetry: symmetry of the run's network.
+        model: its settings.
+        split: its data; activations are taken at the rows that the posterior is conditioned on.
+        criterion: `weights` (all parameters of a unit), `cosine` (first layer, as published), or `activations`, which
+            can be `centred` or give a `correlation`.
+        dtype: type of the rows as the network takes them.
+        rows: at most this many rows, evenly spaced; None takes all.
+        masked: whether to leave out weights of inputs that never vary in these rows.
+
+    Raises:
+        SymmetryError: the criterion does not apply to this network.
+    """
+    dead = dead_inputs(split) if masked else None
+    if criterion == "weights":
+        return weight_features(symmetry, dead)
+    if criterion == "cosine":
+        return cosine_features(symmetry, dead)
+    x = split.x_fit[evenly(len(split.x_fit), rows or len(split.x_fit))]
+    outputs = next(p.fan_out for p in reversed(symmetry.layout.parameters) if p.role == "weight")
+    sizes = {"outputs": outputs, "vocabulary": split.vocabulary}
+    return activation_features(model, symmetry, split.shape, np.asarray(x, dtype), criterion, **sizes)
 
 
 def weight_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -> Features:
@@ -90,8 +130,6 @@ def activation_features(
     Raises:
         SymmetryError: the activations of a draw need too much memory.
     """
-    # Everything else about symmetries works without JAX, which takes seconds to import.
-
     forward, samples = activation_function(config, symmetry, shape, x, **sizes)
     ours = _by_groups(symmetry, samples)
     if (size := 4 * ours.layout.size) > LARGEST_BYTES:

@@ -13,7 +13,6 @@ import numpy as np
 from bnn_atlas.config.parts.evaluation import AlignmentConfig, BarrierConfig, PruningConfig
 from bnn_atlas.config.parts.starts import InitialConfig
 from bnn_atlas.data.pixels import dead_inputs
-from bnn_atlas.inference.criteria import features_of
 from bnn_atlas.inference.problem import Predictor, Problem, load_problem, load_without_rows
 from bnn_atlas.metrics.judgement.rows import listed, marked
 from bnn_atlas.metrics.tables.measurement import RunIdentity
@@ -29,7 +28,7 @@ from bnn_atlas.sources import code_digest
 from bnn_atlas.symmetry.aligned_draws import alignment_rows, load_aligned_draws, save_aligned_draws
 from bnn_atlas.symmetry.alignment import Aligner, Checkpoint, Fit, Plan, kept_draws, load_fit, rows_of_chains
 from bnn_atlas.symmetry.barriers import PairError, PairsOfChains, ScoredRows, pair_measurements
-from bnn_atlas.symmetry.features import balanced_features, live_parameters
+from bnn_atlas.symmetry.features import balanced_features, features_of, live_parameters
 from bnn_atlas.symmetry.frame import load_frame, save_frame
 from bnn_atlas.symmetry.groups import symmetry_of
 from bnn_atlas.symmetry.matching import match_pairs
@@ -83,8 +82,9 @@ def align(
     chosen = evenly(whole.draws, config.draws or whole.draws)
     chains = np.arange(min(config.chains or whole.chains, whole.chains))
     part = Selection(whole, chains, chosen, np.arange(whole.size))
-    matched_by = {"masked": config.dead_inputs == "masked"}
-    features = features_of(symmetry, problem, config.criterion, rows=config.rows, **matched_by)
+    matched_by = problem.config.model, problem.split, config.criterion, problem.data.x.dtype
+    masked = config.dead_inputs == "masked"
+    features = features_of(symmetry, *matched_by, rows=config.rows, masked=masked)
     target = load_frame(reference, symmetry).target if reference is not None else None
     plan = Plan(
         reference=config.reference if config.own_reference else target,  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def align(
     fit = load_fit(fits, centre, chains) if fits and centre else None
     of_chains = None
     if (rows := rows_of_chains(features, len(chains), len(problem.split.x_fit), config)) is not None:
-        of_chains = features_of(symmetry, problem, config.criterion, rows=rows, **matched_by)
+        of_chains = features_of(symmetry, *matched_by, rows=rows, masked=masked)
         log.info("means of chains are matched by activations of %d rows, as memory has it", rows)
     basis = _fingerprint(config, posterior, Path(split), whole, target, fit)
     checkpoint = Checkpoint(Path(frame).with_name("frame.partial.npz"), basis)
@@ -150,7 +150,8 @@ def barriers(
             "run again"
         )
     symmetry = symmetry_of(problem.config.model, draws.layout)
-    features = features_of(symmetry, problem, config.criterion, rows=config.matching_rows)
+    matched_by = problem.config.model, problem.split, config.criterion, problem.data.x.dtype
+    features = features_of(symmetry, *matched_by, rows=config.matching_rows)
     split_rows, count = problem.split, config.training_rows
     rows = [ScoredRows("train", split_rows.x_fit[:count], split_rows.y_fit[:count])]
     if len(split_rows.split.test):
@@ -234,6 +235,6 @@ def _fingerprint(
             "ends": [sha256(end).hexdigest() for end in ends],
             "split": sha256(split.read_bytes()).hexdigest(),
             **{name: sha256(array.tobytes()).hexdigest() for name, array in arrays.items() if array is not None},
-            "code": code_digest("bnn_atlas.symmetry.alignment:Aligner", "bnn_atlas.inference.criteria"),
+            "code": code_digest("bnn_atlas.symmetry.alignment:Aligner", "bnn_atlas.symmetry.features:features_of"),
         }
     )
