@@ -9,6 +9,7 @@ from bnn_atlas.claims.verdict import Verdict
 from bnn_atlas.config.claims.claim import Relation
 from bnn_atlas.report.text import KINDS, SIZES, duration
 from bnn_atlas.report.view import StudyView
+from tests.claims.making import row, table
 from tests.report.making import REDUCED, STUDY, benchmark, study, study_jobs, write_judged
 
 
@@ -97,6 +98,13 @@ def test_figures_have_what_was_measured_runs_and_the_command_that_makes_them(vie
     assert view.runs[0].figures == ["few"]
     assert view.runs[0].scores["airfoil, split 0"][0] == ("rmse", "0.5 ± 0.02", "10")
     assert (view.runs[1].scores, view.runs[1].trust) == ({}, {})
+
+
+def test_scores_of_a_run_that_diverged_are_not_shown(tmp_path: Path) -> None:
+    rows = table(tmp_path, [row("mile", 13.2), row("mile", 0.0, metric="chains_excluded")])
+    run = study(tmp_path, table=rows).runs[0]
+    assert "diverged" in run.trust[0]
+    assert run.scores == {}
 
 
 def test_every_verdict_has_a_kind_and_every_relation_a_size() -> None:

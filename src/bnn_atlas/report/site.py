@@ -57,4 +57,6 @@ def write_start(folder: Path) -> None:
 
 
 def _told(card: Card) -> str:
-    return card.statement + (f" ({card.behind})" if len(card.verdicts) > 1 else "")
+    """A finding on the start page, after its outcome: of which problem its main claim speaks, and its other claims."""
+    text = f"({card.claim.identity}): {card.statement}" if card.claim.identity else card.statement
+    return text + (f" ({card.behind})" if len(card.verdicts) > 1 else "")

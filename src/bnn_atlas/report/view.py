@@ -11,9 +11,10 @@ from bnn_atlas.claims.plan import IDENTITIES
 from bnn_atlas.claims.rules import Verdict
 from bnn_atlas.claims.texts import Numbers as Measured
 from bnn_atlas.claims.verdict import leading
+from bnn_atlas.config.language.base import plural
 from bnn_atlas.files import read_parquet
 from bnn_atlas.kept import Made, RuleTime, made_on, rule_times
-from bnn_atlas.metrics.judgement.checks import Status
+from bnn_atlas.metrics.judgement.checks import DIVERGED, Status
 from bnn_atlas.metrics.judgement.pooled import CURVES
 from bnn_atlas.metrics.judgement.trust import BY_WEIGHT, NO_CHAIN, trusts
 from bnn_atlas.report.pictures import Figure, Numbers, figures, numbers
@@ -161,7 +162,7 @@ class Run(NamedTuple):
     trust: dict[int, str]
     """Split -> whether its draws can be trusted; empty if it was not run."""
     scores: dict[str, list[tuple[str, str, str]]]
-    """What it is of -> metric, value with its standard error, and number of chains."""
+    """What it is of -> metric, value with its standard error, and number of chains; without splits that diverged."""
     made: str
     """Machine and time."""
     diagnostics: dict[int, Path]
@@ -433,7 +434,7 @@ def _steps(
             Step(
                 f"{takes} ({measured(sum(took.get(run, 0.0) for run in runs))})",
                 f"snakemake --cores 2 {name}",
-                f"{number} claims, with their verdicts",
+                f"{plural(number, 'claim')}, with verdicts",
             )
             for name, takes, number, runs in steps
         ),
@@ -467,6 +468,8 @@ def _runs(
     scores: dict[str, dict[str, list[tuple[str, str, str]]]] = {}
     columns = ("run", "split", "dataset", "metric", "at", "value", "standard_error", "chains")
     for run, split, dataset, metric, at, value, error, chains in zip(*(whole[c] for c in columns), strict=True):
+        if DIVERGED in trusted.get(run, {}).get(split, ""):
+            continue
         name = metric + (f" ({at})" if at else "")
         of = scores.setdefault(run, {}).setdefault(f"{dataset}, split {split}", [])
         of.append((name, _score(value, error), f"{chains:,.0f}"))
