@@ -11,6 +11,7 @@ import pytest
 from bnn_atlas.__main__ import main
 from bnn_atlas.pipeline import why
 from bnn_atlas.pipeline.changes import planned
+from bnn_atlas.records import PUBLISHED, read, write
 from tests.copies import REPOSITORY
 
 from .workspace import FIGURES, RESULTS, STUDY, edit
@@ -83,10 +84,14 @@ def test_any_file_has_the_record_of_its_job(finished, asked, unplanned, what, ow
     assert "SHA-256" in said["Data"]
 
 
-def test_an_edited_file_is_called_damaged(workspace, asked, unplanned):
+def test_an_edited_file_is_called_damaged_and_one_from_an_archive_published(workspace, asked, unplanned):
+    record = workspace / FIGURES / ".cumulative_lppd.pdf.record"
+    write(record, {**read(record), PUBLISHED: "abc"})
     with (workspace / FIGURES / "cumulative_lppd.csv").open("a") as file:
         file.write("\n")
-    assert "Damaged" in asked(workspace, FIGURES / "cumulative_lppd.csv")
+    said = asked(workspace, FIGURES / "cumulative_lppd.csv")
+    assert "Damaged" in said
+    assert said["From a published archive"] == "SHA-256 abc"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from bnn_atlas.pipeline.params import CODE, defaults
 from bnn_atlas.pipeline.paths import Paths
 from bnn_atlas.pipeline.study_page import KEPT, page_plan, so_far
 from bnn_atlas.pipeline.targets import Targets
-from bnn_atlas.records import behind, is_damaged, made_by
+from bnn_atlas.records import PUBLISHED, behind, is_damaged, made_by
 
 LINES = TextWrapper(100, "  ", "    ", break_long_words=False, break_on_hyphens=False)
 """How the parts of a paragraph are written."""
@@ -120,6 +120,7 @@ def _recorded(path: str, results: str, runs: Mapping[tuple[str, ...], Run]) -> d
     return {
         "Of": [owner],
         "Damaged": ["it is not what its record says"] if is_damaged(owner, results) else [],
+        "From a published archive": [f"SHA-256 {record[PUBLISHED]}"] if PUBLISHED in record else [],
         "Rule": [str(record.get("rule"))],
         "Runs that it shows": [value for name, value in settings if name == "shows"],
         "Settings other than defaults": own,

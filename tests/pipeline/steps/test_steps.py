@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bnn_atlas.pipeline import steps
-from bnn_atlas.records import DamagedInput, environment, made_by, read
+from bnn_atlas.records import PUBLISHED, DamagedInput, environment, made_by, read, write
 from bnn_atlas.sources import PACKAGE
 
 RULES = Path(__file__).parents[3] / "workflow" / "rules"
@@ -160,6 +160,29 @@ def reader(folder: Path) -> SimpleNamespace:
     job = job_of(folder)
     job.input, job.output = Files({"tables": [str(folder / "c")]}), Files({"destination": str(folder / "d")})
     return job
+
+
+def test_what_an_archive_gave_keeps_its_mark_and_so_does_what_is_made_from_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made: list[str] = []
+
+    def work(destination: str, marks: str, **_: object) -> None:
+        made.append(Path(destination).name)
+        Path(destination).write_text(marks)
+
+    for name in "ab":
+        (tmp_path / name).touch()
+    monkeypatch.setattr("bnn_atlas.pipeline.steps.tables.table", work)
+    steps.run(job_of(tmp_path))
+    write(tmp_path / ".c.record", {**read(tmp_path / ".c.record"), PUBLISHED: "abc"})
+    steps.run(job_of(tmp_path))
+    steps.run(reader(tmp_path))
+    assert made == ["c", "d"]
+    assert [read(tmp_path / f".{name}.record").get(PUBLISHED) for name in "cd"] == ["abc", "abc"]
+    steps.run(job_of(tmp_path, mark="another"))
+    steps.run(reader(tmp_path))
+    assert [read(tmp_path / f".{name}.record").get(PUBLISHED) for name in "cd"] == [None, None]
 
 
 def test_a_job_that_is_interrupted_leaves_the_record_of_what_is_still_there(
