@@ -71,7 +71,7 @@ def classifier() -> NetworkPosterior:
 
 @pytest.mark.slow
 def test_example_of_the_documentation_runs_without_the_extras(tmp_path: Path) -> None:
-    example, _ = examples("docs/library.md")
+    example, *_ = examples("docs/library.md")
     assert example in examples("README.md")
     assert len(example.splitlines()) <= 25
     shape, *scores = run(without_extras() + example, tmp_path).strip().splitlines()
@@ -84,9 +84,19 @@ def test_example_of_the_documentation_runs_without_the_extras(tmp_path: Path) ->
 
 
 @pytest.mark.slow
+def test_the_examples_of_a_users_network_and_of_an_estimator_run(tmp_path: Path) -> None:
+    data, network, estimator, _ = examples("docs/library.md")
+    lines = run(data + network + estimator, tmp_path).strip().splitlines()
+    assert lines[-2] == "(2, 100, 1, 16)"
+    score, shape = lines[-1].split(" ", 1)
+    assert float(score) > 0.8
+    assert shape == "(2, 150)"
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter")
 def test_the_example_for_arviz_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, example = examples("docs/library.md")
+    *_, example = examples("docs/library.md")
     posterior = build_posterior(X, TARGETS, LINEAR | {"likelihood": {"kind": "learned_noise"}})
     pool = sample(posterior, HMC | {"step_size": 0.05}, starting_points(posterior, 2), tmp_path / "trace")
     monkeypatch.chdir(tmp_path)
@@ -125,7 +135,7 @@ def test_importing_the_package_does_not_import_jax(tmp_path: Path) -> None:
 def test_every_public_name_exists_and_has_a_docstring() -> None:
     assert set(bnn_atlas.__all__) <= set(dir(bnn_atlas))
     assert all(getattr(bnn_atlas, name).__doc__ for name in bnn_atlas.__all__)
-    documented = (REPOSITORY / "docs" / "library.md").read_text(encoding="utf-8")
+    documented = (REPOSITORY / "docs" / "library.md").read_text(encoding="utf-8").partition("## The names")[2]
     assert sorted(re.findall(r"^\| `(\w+)` \|", documented, re.MULTILINE)) == sorted(bnn_atlas.__all__)
     with pytest.raises(AttributeError, match="no attribute 'simulate'"):
         bnn_atlas.simulate  # noqa: B018

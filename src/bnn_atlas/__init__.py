@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bnn_atlas.export.reference_posterior import Reference, open_reference
-    from bnn_atlas.library.draws import predict, sample, score, starting_points, to_arviz
+    from bnn_atlas.library.draws import predict, predict_draws, sample, score, starting_points, to_arviz
+    from bnn_atlas.library.estimators import AtlasClassifier, AtlasRegressor
     from bnn_atlas.library.posteriors import NetworkPosterior, build_posterior, posterior_of
     from bnn_atlas.runtime import configure
     from bnn_atlas.traces.pool import open_pool
 
 __all__ = [
+    "AtlasClassifier",
+    "AtlasRegressor",
     "NetworkPosterior",
     "Reference",
     "build_posterior",
@@ -23,6 +26,7 @@ __all__ = [
     "open_reference",
     "posterior_of",
     "predict",
+    "predict_draws",
     "sample",
     "score",
     "starting_points",
@@ -34,6 +38,7 @@ _ELSEWHERE = {
     "open_pool": "bnn_atlas.traces.pool",
     "Reference": "bnn_atlas.export.reference_posterior",
     "open_reference": "bnn_atlas.export.reference_posterior",
+    **dict.fromkeys(("AtlasClassifier", "AtlasRegressor"), "bnn_atlas.library.estimators"),
     **dict.fromkeys(("NetworkPosterior", "build_posterior", "posterior_of"), "bnn_atlas.library.posteriors"),
 }
 
@@ -41,7 +46,14 @@ _ELSEWHERE = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_ELSEWHERE.get(name, "bnn_atlas.library.draws")), name)
+    try:
+        module = import_module(_ELSEWHERE.get(name, "bnn_atlas.library.draws"))
+    except ModuleNotFoundError as error:
+        if error.name != "sklearn":
+            raise
+        advice = "`pip install 'bnn-atlas[sklearn]'`, or `pip install '.[sklearn]'` in a clone"
+        raise ModuleNotFoundError(f"scikit-learn is not installed: run {advice}", name=error.name) from None
+    return getattr(module, name)
 
 
 def __dir__() -> list[str]:

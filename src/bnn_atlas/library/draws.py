@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     import xarray
     from numpy.typing import ArrayLike
 
+    from bnn_atlas.inference.problem import Predictor
     from bnn_atlas.metrics.gathering.summary import PredictiveSummary
+    from bnn_atlas.posterior.density import Predictive
     from bnn_atlas.traces.convert import Group
     from bnn_atlas.traces.draws import Draws
     from bnn_atlas.traces.pool import Pool
@@ -191,16 +193,31 @@ def predict(
         DataError: an array is not what it stands for, or the draws belong to another posterior; the message names it.
     """
     from bnn_atlas import arrays
-    from bnn_atlas.inference.problem import Predictor
     from bnn_atlas.metrics.gathering import streaming
 
-    check_posterior(posterior)
     _check_draws(posterior, draws)
     arrays.check_order(x, y)
     rows = rows_like(posterior, x)
     targets = None if y is None else targets_like(posterior, y, len(rows))
-    predictor = Predictor(posterior.density, posterior.data, 1e6 * posterior.config.gradient_memory_mb)
-    return streaming.summarise(draws, predictor, rows, targets, classes=posterior.classes)
+    return streaming.summarise(draws, _predictor(posterior), rows, targets, classes=posterior.classes)
+
+
+def predict_draws(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike") -> "Predictive":
+    """Predictive distributions of every draw at the rows x [n, ...], in memory.
+
+    Regression: `mean` and `scale` [chain, draw, n]; classification: `log_probs` [chain, draw, n, k].
+
+    Raises:
+        DataError: an array is not what it stands for, or the draws belong to another posterior; the message names it.
+    """
+    import jax
+
+    _check_draws(posterior, draws)
+    rows = rows_like(posterior, x)
+    predictor = _predictor(posterior)
+    by_chain = [predictor(draws.read([chain])[0], rows) for chain in range(draws.chains)]
+    found: Predictive = jax.tree.map(lambda *leaves: np.stack(leaves), *by_chain)
+    return found
 
 
 def score(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "ArrayLike") -> "pandas.DataFrame":
@@ -216,7 +233,6 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "Array
     from bnn_atlas.metrics.judgement import evaluate
     from bnn_atlas.metrics.tables.measurement import RunIdentity
 
-    check_posterior(posterior)
     _check_draws(posterior, draws)
     method = _recorded(draws).get("method")
     if method is None:
@@ -252,14 +268,11 @@ def to_arviz(posterior: NetworkPosterior, draws: "Draws", *, seed: int = 0) -> "
     from bnn_atlas import arrays
     from bnn_atlas.config.methods.registry import method
     from bnn_atlas.inference.pointwise import pointwise
-    from bnn_atlas.inference.problem import Predictor
 
-    check_posterior(posterior)
     _check_draws(posterior, draws)
     seed = arrays.seed(seed)
     x, y = (np.asarray(array) for array in posterior.rows)
-    predictor = Predictor(posterior.density, posterior.data, 1e6 * posterior.config.gradient_memory_mb)
-    found = pointwise(draws, predictor, x, y, classes=posterior.classes, seed=seed)
+    found = pointwise(draws, _predictor(posterior), x, y, classes=posterior.classes, seed=seed)
     by_draw = ("chain", "draw", "row")
     inputs = ("row", *(f"x_dim_{axis}" for axis in range(x.ndim - 1)))
     groups: dict[str, Group] = {
@@ -271,6 +284,12 @@ def to_arviz(posterior: NetworkPosterior, draws: "Draws", *, seed: int = 0) -> "
     if made_by and method(made_by["kind"]).kind_of_draws.are_chain and posterior.config.temperature == 1:
         groups["log_likelihood"] = {"y": (by_draw, found.log_likelihood)}
     return draws.to_arviz(groups)
+
+
+def _predictor(posterior: NetworkPosterior) -> "Predictor":
+    from bnn_atlas.inference.problem import Predictor
+
+    return Predictor(posterior.density, posterior.data, 1e6 * posterior.config.gradient_memory_mb)
 
 
 class _HeldOut(NamedTuple):
@@ -294,6 +313,7 @@ def _check_draws(posterior: NetworkPosterior, draws: Any) -> None:
     from bnn_atlas.data import DataError
     from bnn_atlas.traces.draws import Draws
 
+    check_posterior(posterior)
     if not isinstance(draws, Draws):
         raise DataError(
             f"draws is a {type(draws).__name__}: pass a pool, from `sample` or `open_pool`, or the `draws` "

@@ -1,0 +1,296 @@
+"""Estimators of scikit-learn: a Bayesian neural network with one call of `fit`, and its predictive distributions."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shutil import copytree
+from typing import Any, Self, cast
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.preprocessing import LabelEncoder
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bnn_atlas.data import DataError
+from bnn_atlas.files import load_arrays, save_arrays
+from bnn_atlas.library.draws import predict, predict_draws, sample, starting_points
+from bnn_atlas.library.draws import score as scores_of
+from bnn_atlas.library.posteriors import NetworkPosterior, build_posterior, posterior_of
+from bnn_atlas.metrics.formulas.function_distances import mixture_quantile
+from bnn_atlas.traces.draws import Draws
+from bnn_atlas.traces.pool import open_pool
+
+MILE: dict[str, Any] = {"kind": "mclmc", "warmup": 10_000, "steps": 5_000, "thinning": 10}
+"""The default method: MILE (Sommer et al. 2025), with fewer tuning steps than published."""
+BATCH = 64
+"""Rows per mini-batch of the warm start, if there are as many."""
+ARRAYS, SETTINGS = "arrays.npz", "estimator.json"
+AT_ONCE = 1 << 24
+"""Numbers of a predictive distribution, draws times rows, that are held together."""
+
+
+class _Estimator(BaseEstimator):
+    """What regressors and classifiers share."""
+
+    _likelihood: str
+    draws_: Draws
+    posterior_: NetworkPosterior
+    n_features_in_: int
+
+    def __init__(
+        self,
+        *,
+        hidden: Sequence[int] = (16, 16),
+        activation: str = "relu",
+        network: Any = None,
+        prior: Any = "standard_normal",
+        method: str | Mapping[str, Any] | None = None,
+        chains: int = 4,
+        training: Mapping[str, Any] | None = None,
+        validation_fraction: float = 0.1,
+        folder: str | Path | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.hidden = hidden
+        self.activation = activation
+        self.network = network
+        self.prior = prior
+        self.method = method
+        self.chains = chains
+        self.training = training
+        self.validation_fraction = validation_fraction
+        self.folder = folder
+        self.random_state = random_state
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, classes: int) -> Self:
+        """Scale, split, train the networks from which chains start, and sample."""
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction is {self.validation_fraction!r}, but has to be at least 0 and below 1"
+            )
+        order = np.random.default_rng(seed).permutation(len(x))
+        held = round(self.validation_fraction * len(x))
+        held_out, rows = order[:held], order[held:]
+        self._centre, spread = x[rows].mean(axis=0), x[rows].std(axis=0)
+        self._spread = np.where(spread > 0, spread, 1.0)
+        x = self._scaled(x)
+        self.posterior_ = self._posterior(x[rows], y[rows], classes)
+        validation = (x[held_out], y[held_out]) if held else None
+        training = {"batch_size": min(BATCH, len(rows)), **(self.training or {})}
+        starts = starting_points(self.posterior_, self.chains, training=training, validation=validation, seed=seed)
+        self.draws_ = sample(self.posterior_, self.method or MILE, starts, self.folder, seed=seed)
+        return self
+
+    def _posterior(self, x: np.ndarray, y: np.ndarray, classes: int) -> NetworkPosterior:
+        prior = {"kind": self.prior} if isinstance(self.prior, str) else self.prior
+        if self.network is not None:
+            return posterior_of(self.network, x, y, likelihood=self._likelihood, prior=prior, classes=classes)
+        model = {"kind": "mlp", "hidden": list(self.hidden), "activation": self.activation}
+        settings = {"model": model, "likelihood": {"kind": self._likelihood}, "prior": prior}
+        return build_posterior(x, y, settings, classes=classes)
+
+    def _scaled(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray((x - self._centre) / self._spread)
+
+    def _rows(self, x: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self._scaled(validate_data(self, x, dtype=np.float64, reset=False))
+
+    def diagnostics(self, x: Any, y: Any) -> Any:
+        """Scores and convergence at rows x [n, d] with targets y [n], as the table of `bnn_atlas.score`.
+
+        Densities of a regression are those of standardised targets.
+        """
+        rows = self._rows(x)
+        return scores_of(self.posterior_, self.draws_, rows, self._targets(np.asarray(y)))
+
+    def _targets(self, y: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted estimator into a new folder: settings (JSON), arrays (npz) and draws (Zarr).
+
+        Raises:
+            FileExistsError: there is such a folder.
+            ValueError: the network is the user's own, which only its code can make again.
+        """
+        check_is_fitted(self)
+        if self.network is not None or callable(self.prior):
+            raise ValueError("a network or a prior of yours cannot be saved: keep the draws (folder=...) and its code")
+        target = Path(folder)
+        target.mkdir(parents=True)
+        copytree(self.draws_.path.parent, target / "draws")
+        x, y = self.posterior_.rows
+        fitted = {"x": np.asarray(x), "y": np.asarray(y), "centre": self._centre, "spread": self._spread}
+        save_arrays(target / ARRAYS, fitted | self._fitted())
+        settings = {
+            name: value
+            for name, value in self.get_params().items()
+            if name not in ("network", "folder", "random_state")
+        }
+        content = {"class": type(self).__name__, "parameters": settings, "features": self.n_features_in_}
+        (target / SETTINGS).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Open what `save` wrote; the draws stay on disk.
+
+        Raises:
+            DataError: the folder does not hold such an estimator.
+        """
+        source = Path(folder)
+        try:
+            content = json.loads((source / SETTINGS).read_text(encoding="utf-8"))
+            arrays = load_arrays(
+                source / ARRAYS, ("x", "y", "centre", "spread"), DataError, "the arrays of an estimator", None
+            )
+            if content["class"] != cls.__name__:
+                raise DataError(f"{source} holds a {content['class']}: call {content['class']}.load")
+            loaded = cls(**content["parameters"])
+        except (OSError, KeyError, TypeError, json.JSONDecodeError) as error:
+            raise DataError(f"{source} holds no estimator that `save` wrote: {error}") from None
+        loaded.n_features_in_ = content["features"]
+        loaded._centre, loaded._spread = arrays["centre"], arrays["spread"]
+        loaded._restore(arrays)
+        loaded.posterior_ = loaded._posterior(arrays["x"], arrays["y"], loaded._classes())
+        loaded.draws_ = open_pool(source / "draws" / "pool.json")
+        return loaded
+
+    def _fitted(self) -> dict[str, np.ndarray]:
+        """Further arrays to save."""
+        raise NotImplementedError
+
+    def _restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """The inverse of `_fitted`."""
+        raise NotImplementedError
+
+    def _classes(self) -> int:
+        """Number of classes; 0 for a regression."""
+        return 0
+
+    def __getstate__(self) -> Any:
+        if hasattr(self, "draws_"):
+            raise TypeError(
+                f"a fitted {type(self).__name__} cannot be pickled: call save(folder), and load(folder) elsewhere"
+            )
+        return super().__getstate__()
+
+
+class AtlasRegressor(RegressorMixin, _Estimator):
+    """Regression by a Bayesian neural network whose second output is the noise, sampled by MILE unless told otherwise.
+
+    Inputs and targets are standardised here; everything that comes out is in the units that went in.
+
+    Args:
+        hidden: widths of the hidden layers.
+        activation: activation of the hidden units.
+        network: instead of these, a Flax module, as in `bnn_atlas.posterior_of`; it has two outputs.
+        prior: kind of the prior, or its settings.
+        method: kind of a method, or `kind` and settings; None for MILE with 10,000 tuning steps and 500 draws a chain.
+        chains: number of chains, each with a warm start of its own.
+        training: settings of the warm start, such as `max_epochs` and `learning_rate`.
+        validation_fraction: share of the rows that stop the warm start early and are not sampled on.
+        folder: where draws are kept; None for a folder that goes with the estimator.
+        random_state: as in scikit-learn; the same number gives the same draws.
+    """
+
+    _likelihood = "heteroscedastic"
+
+    def fit(self, x: Any, y: Any) -> Self:
+        """Sample the posterior given rows x [n, d] and targets y [n]."""
+        x, y = validate_data(self, x, y, dtype=np.float64, y_numeric=True)
+        y = y.astype(np.float64)
+        self._shift, self._unit = y.mean(), y.std() or 1.0
+        return self._fit(x, self._targets(y), 0)
+
+    def predict(
+        self, x: Any, return_std: bool = False, quantiles: Sequence[float] | None = None, return_draws: bool = False
+    ) -> Any:
+        """Mean [n] of the predictive distribution at rows x [n, d].
+
+        With `return_std`, also its standard deviation [n], noise included; with `quantiles`, also these [q, n]; with
+        `return_draws`, also means and noises [draw, n] of all draws of the chains that count.
+        """
+        rows = self._rows(x)
+        summary = predict(self.posterior_, self.draws_, rows)
+        kept = summary.kept
+        assert summary.mean is not None
+        assert summary.second_moment is not None
+        assert summary.noise_variance is not None
+        mean = summary.mean[kept].mean(axis=0)
+        found = [self._shift + self._unit * mean]
+        if return_std:
+            variance = (summary.second_moment + summary.noise_variance)[kept].mean(axis=0) - mean**2
+            found.append(self._unit * np.sqrt(variance))
+        if quantiles is not None:
+            at_once = max(1, AT_ONCE // (self.draws_.draws * max(1, len(kept))))
+            parts = []
+            for start in range(0, len(rows), at_once):
+                draws = self._draws(rows[start : start + at_once], kept)
+                parts.append([mixture_quantile(*draws, level) for level in quantiles])
+            found.append(np.concatenate(parts, axis=1) if parts else np.zeros((0, 0)))
+        if return_draws:
+            found.extend(self._draws(rows, kept))
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def _draws(self, rows: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mean, scale = (
+            cast(np.ndarray, leaf)[kept].reshape(-1, len(rows)).astype(np.float64)
+            for leaf in predict_draws(self.posterior_, self.draws_, rows)[:2]
+        )
+        return self._shift + self._unit * mean, self._unit * scale
+
+    def _targets(self, y: np.ndarray) -> np.ndarray:
+        return np.asarray((y - self._shift) / self._unit)
+
+    def _fitted(self) -> dict[str, np.ndarray]:
+        return {"shift": np.asarray(self._shift), "unit": np.asarray(self._unit)}
+
+    def _restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self._shift, self._unit = float(arrays["shift"]), float(arrays["unit"])
+
+
+class AtlasClassifier(ClassifierMixin, _Estimator):
+    """Classification by a Bayesian neural network, sampled by MILE unless told otherwise.
+
+    Inputs are standardised here. Arguments are those of `AtlasRegressor`; a `network` has one output per class.
+    """
+
+    _likelihood = "categorical"
+    classes_: np.ndarray
+
+    def fit(self, x: Any, y: Any) -> Self:
+        """Sample the posterior given rows x [n, d] and labels y [n]."""
+        x, y = validate_data(self, x, y, dtype=np.float64)
+        check_classification_targets(y)
+        encoder = LabelEncoder().fit(y)
+        self.classes_ = encoder.classes_
+        if len(self.classes_) < 2:
+            raise ValueError("y has one class only, and a classifier needs at least two")
+        return self._fit(x, self._targets(y), len(self.classes_))
+
+    def predict_proba(self, x: Any) -> np.ndarray:
+        """Probabilities [n, k] of the classes, averaged over all draws, at rows x [n, d]."""
+        rows = self._rows(x)
+        summary = predict(self.posterior_, self.draws_, rows)
+        return np.asarray(summary.probabilities[summary.kept].mean(axis=0))
+
+    def predict(self, x: Any) -> np.ndarray:
+        """The most probable class [n]."""
+        check_is_fitted(self)
+        return np.asarray(self.classes_[self.predict_proba(x).argmax(axis=1)])
+
+    def _targets(self, y: np.ndarray) -> np.ndarray:
+        return np.searchsorted(self.classes_, y)
+
+    def _fitted(self) -> dict[str, np.ndarray]:
+        return {"classes": self.classes_.astype(str) if self.classes_.dtype == object else self.classes_}
+
+    def _restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.classes_ = arrays["classes"]
+
+    def _classes(self) -> int:
+        return len(self.classes_)
