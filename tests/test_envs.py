@@ -1,5 +1,6 @@
 """Environment files against the lock files and the project's own requirements; its version; where CI runs."""
 
+import json
 import os
 import re
 import subprocess
@@ -62,6 +63,16 @@ def test_ci_runs_on_each_supported_python_and_pins_its_actions() -> None:
     assert all(re.fullmatch(r"[\w/-]+@v\d+\.\d+\.\d+", step["uses"]) for step in job["steps"] if "uses" in step)
     first, last = re.findall(r"3\.(\d+)", project()["requires-python"])
     assert len(job["strategy"]["matrix"]["image"]) == int(last) - int(first)
+
+
+def test_container_runs_targets_of_make_and_any_user_can_write_what_they_make() -> None:
+    text = (REPOSITORY / "envs" / "Containerfile").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^CMD (.*)$", text, re.MULTILINE)
+    assert "envs/setup.sh" in what_make_does(*re.findall(r"RUN make (\w+)", text), "VENV=nowhere")
+    assert "snakemake --cores" in what_make_does(*json.loads(command)[1:])
+    (folders,) = re.findall(r"install --directory --mode 1777 (.*)", text)
+    home = re.findall(r" HOME=/atlas/(\w+)", text)
+    assert folders.split() == ["results", ".snakemake", *home]
 
 
 @pytest.mark.parametrize("name", ["python", "r"])
