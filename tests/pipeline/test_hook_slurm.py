@@ -105,6 +105,14 @@ def test_silent_where_nothing_is_submitted(arguments: str) -> None:
     require_slurm(["snakemake", *arguments.split()], nowhere)
 
 
+@pytest.mark.parametrize("asked", ["--slurm-array-jobs sample", "--slurm-array-jobs=all", ""])
+def test_arrays_whose_jobs_are_not_told_before_their_limit_are_refused(folder: Path, asked: str) -> None:
+    if not asked:
+        (folder / "slurm" / "config.yaml").write_text("executor: slurm\nslurm-array-jobs: all\n")
+    with pytest.raises(SystemExit, match="group-components"):
+        require_slurm(["snakemake", "--profile", "slurm", *asked.split()], everywhere)
+
+
 @pytest.mark.parametrize(
     ("model", "listed", "refused"),
     [
@@ -145,9 +153,7 @@ class Resources(SimpleNamespace):
         return list(vars(self))
 
 
-def command_of_a_job(
-    monkeypatch: pytest.MonkeyPatch, resources: Resources, *, arrays: bool = False, as_script: bool = False
-) -> str:
+def command_of_a_job(monkeypatch: pytest.MonkeyPatch, resources: Resources, *, as_script: bool = False) -> str:
     """The command that the executor gives to `sbatch`, with what Snakemake's own part of it would be."""
 
     def usual(executor: Executor, job: object) -> str:
@@ -159,7 +165,6 @@ def command_of_a_job(
     monkeypatch.setattr(Executor, "get_python_executable", lambda executor: sys.executable)
     start_once()
     executor = object.__new__(Executor)
-    executor.array_jobs = {"one"} if arrays else set()
     executor.workflow = SimpleNamespace(
         executor_settings=SimpleNamespace(pass_command_as_script=as_script),
         storage_settings=SimpleNamespace(shared_fs_usage=frozenset(SharedFSUsage)),
@@ -175,9 +180,7 @@ def test_a_job_starts_one_snakemake_in_a_step(monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
-@pytest.mark.parametrize(
-    "changes", [{"arrays": True}, {"as_script": True}, {"resources": Resources(mpi="srun")}], ids=str
-)
+@pytest.mark.parametrize("changes", [{"as_script": True}, {"resources": Resources(mpi="srun")}], ids=str)
 def test_jobs_for_which_the_first_snakemake_has_more_to_do(
     monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:

@@ -219,7 +219,6 @@ def test_command_of_a_job_of_slurm() -> None:
     assert "call = get_submit_command(" in inspect.getsource(SlurmExecutor.run_job), message
     assert inspect.getsource(get_submit_command).count('"sbatch "') == 1, message
     assert "{py_exec} {fname:q}" in inspect.getsource(PythonScript), look_again("run", "starts scripts otherwise")
-    assert "self.array_jobs = " in inspect.getsource(SlurmExecutor.__post_init__), message
     # What the executor of the first Snakemake does besides reading the workflow.
     step = inspect.getsource(JobStep.run_job)
     assert f'call = "{" ".join(slurm_job.SRUN)} "' in step, message

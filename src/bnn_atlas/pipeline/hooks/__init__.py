@@ -3,6 +3,7 @@
 | call | what Snakemake does | what it uses of Snakemake |
 |---|---|---|
 | `require_slurm(argv)` | without Slurm's commands, the Slurm executor fails late or never ends | its command line |
+| the same, for Slurm | jobs of an array get no signal before the limit | its command line and profiles |
 | the same, for Slurm | two Snakemake processes start for a job | `format_job_exec` of the Slurm executor |
 | the same, for Slurm | the command line can take away the signal before the limit | its `get_submit_command` |
 | the same, for Slurm | blanks, quotes or `$` in a path break a job | `format_cli_value`, `get_python_executable` |

@@ -43,6 +43,7 @@ RUNS_NOTHING = re.compile(
 )
 """Options of `snakemake` that submit no job."""
 
+ARRAYS = re.compile(r"^(?:--)?slurm-array-jobs\b", re.MULTILINE)
 GPU_MODEL = re.compile(r"^[^#\n]*\bgpu_model[:=]\s*['\"]?([\w.]+)", re.MULTILINE)
 EXECUTOR_KEY = re.compile(r"^executor:\s*['\"]?([\w-]+)", re.MULTILINE)
 PROFILE_FILE = re.compile(r"(profile|config)(\.v\d+\+)?\.yaml")
@@ -53,11 +54,11 @@ def require_slurm(
     which: Callable[[str], str | None] = shutil.which,
     environ: Mapping[str, str] = os.environ,
 ) -> None:
-    """Stop with a one-line error if Snakemake was told to submit to Slurm on a machine without Slurm's commands.
+    """Stop with a one-line error if Snakemake was told to submit to Slurm in a way that cannot work here.
 
-    Snakemake 9 with its Slurm plugin 2.8 would start, wait for the first status check and then fail in some other
-    command, or never end. A Snakefile does not know the executor, so this reads it from the command line and from
-    profiles. Inside a Slurm job, Snakemake runs with another executor and passes.
+    Without Slurm's commands, Snakemake 9 with its Slurm plugin 2.8 would start, wait for its first status check and
+    fail in some other command, or never end. A Snakefile does not know the executor, so this reads it from the command
+    line and from profiles. Inside a Slurm job, Snakemake runs with another executor and passes.
 
     Args:
         argv: the command line of Snakemake, `sys.argv`.
@@ -65,7 +66,7 @@ def require_slurm(
         environ: environment variables; `SNAKEMAKE_PROFILE` names a profile when `--profile` is not given.
 
     Raises:
-        SystemExit: names what asked for Slurm, what is missing and what to do.
+        SystemExit: names what was asked for, what is missing and what to do.
     """
     arguments = list(argv[1:])
     if any(RUNS_NOTHING.fullmatch(argument.split("=")[0]) for argument in arguments):
@@ -83,23 +84,26 @@ def require_slurm(
             f"{source} submits jobs to Slurm, but {', '.join(missing)} cannot be found here: "
             "start Snakemake on a login node of the cluster, or run on this machine with `snakemake --cores 2`."
         )
-    refuse_unknown_gpus(arguments, environ)
+    files = [file for profile in profiles(arguments, environ) for file in profile.files(environ)]
+    texts = [*(file.read_text(encoding="utf-8") for file in files), *arguments]
+    if any(ARRAYS.search(text) for text in texts):
+        raise SystemExit(
+            "slurm-array-jobs is set, but jobs of an array are not told before their limit, so samplers could not save "
+            "their chains: leave it out; small jobs share a Slurm job anyway (group-components in slurm/config.yaml)."
+        )
+    refuse_unknown_gpus(texts)
 
 
-def refuse_unknown_gpus(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+def refuse_unknown_gpus(texts: Sequence[str]) -> None:
     """Stop with a one-line error if a `gpu_model` is asked for that the cluster does not list and would refuse.
 
     Args:
-        arguments: the command line without the program.
-        environ: environment variables.
+        texts: the profiles, and each word of the command line.
 
     Raises:
         SystemExit: names the model and the types that the cluster has.
     """
-    texts = [
-        file.read_text(encoding="utf-8") for profile in profiles(arguments, environ) for file in profile.files(environ)
-    ]
-    wanted = {model for text in (*texts, *arguments) for model in GPU_MODEL.findall(text)}
+    wanted = {model for text in texts for model in GPU_MODEL.findall(text)}
     if not wanted:
         return
     listed = subprocess.run(["sinfo", "--noheader", "--format=%G"], capture_output=True, text=True, check=False)
@@ -117,8 +121,8 @@ def start_once() -> None:
 
     Snakemake's Slurm plugin 2.8 starts two, which both read the whole workflow: the first, with the executor
     `slurm-jobstep`, only calls `srun` to start the second. Here, `slurm_job.py` calls `srun` instead, with the options
-    that this executor would give it. Job arrays, jobs that call `srun` themselves (with a resource `mpi`) and commands
-    that are passed as a script keep the first process, which does more for them than call `srun`.
+    that this executor would give it. Jobs that call `srun` themselves (with a resource `mpi`) and commands that are
+    passed as a script keep the first process, which does more for them than call `srun`.
     """
     from snakemake_executor_plugin_slurm import Executor  # type: ignore[import-untyped]
     from snakemake_executor_plugin_slurm_jobstep import (  # type: ignore[import-untyped]
@@ -132,7 +136,7 @@ def start_once() -> None:
     def format_job_exec(executor: Any, job: Any) -> str:
         command = str(usual(executor, job))
         as_script = executor.workflow.executor_settings.pass_command_as_script
-        if executor.array_jobs or as_script or job.resources.get("mpi"):
+        if as_script or job.resources.get("mpi"):
             return command
         gpus = get_gpu_setting(job)
         words = [executor.get_python_executable(), "-I -S", shlex.quote(SLURM_JOB), "step"]
