@@ -149,6 +149,11 @@ def test_a_finite_number_of_draws_biases_a_score_and_what_it_biases_alike_cancel
     assert compared.difference.at_infinity == pytest.approx(0.2)
     assert compared.parts == (Part("finite draws", pytest.approx(0.0, abs=1e-9), 100),)
     assert compared.error is None, "a bias is no error"
+    for draws, at_infinity in ((1, 0.22), (100, None)):
+        rows = [*scores("single", 0.52), row("other", 0.3, metric="lppd", draws=draws)]
+        found = judged(tmp_path, rows, claimed(SINGLE | lppd | above, runs=RUNS)).difference
+        assert found is not None
+        assert found.at_infinity == (pytest.approx(at_infinity) if at_infinity else None), "optima have no bias"
 
 
 @pytest.mark.parametrize(
@@ -203,7 +208,7 @@ def test_cannot_tell_says_how_many_of_what_would_decide_it(
 def test_with_more_draws_the_difference_moves_on_to_that_at_infinitely_many(tmp_path: Path) -> None:
     """By 0.02 +- 0.015 at 100 draws and by 0.06 in the end; by 0.16 +- 0.015 at 100 draws but not at all in the end."""
     own: dict[str, Any] = {"metric": "lppd", "standard_error": 0.015}
-    other = {"metric": "lppd", "standard_error": 1e-6}
+    other = {"metric": "lppd", "standard_error": 1e-6, "draws": 1}
     curve = [row("single", 0.86 - 4 / k, metric="lppd_cumulative_draws", draws=k) for k in (30, 50, 80, 100)]
     rows = [*curve, row("single", 0.86 - 0.04, **own), row("other", 0.8, **other)]
     above = COMPARISON | {"metric": "lppd", "relation": "above", "size": 0.05, "than": {"runs": ["other"]}}

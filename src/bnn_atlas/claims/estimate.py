@@ -113,12 +113,15 @@ def difference(
     If both sides have the same seeds and splits, the spread is that of the differences. Means over the same test rows
     are paired by row, sd(d) / sqrt(n), if the values of single rows are known; otherwise a single difference has the
     errors of two independent means, which is too large on the same rows. Monte Carlo errors are independent. What a
-    finite number of draws does to one side, it mostly does to the other: the bias is that of the difference.
+    finite number of draws does to one side, it mostly does to the other: the bias is that of the difference. It is not
+    known if one side is an average over draws whose value at infinitely many is not known.
     """
     sides = [estimate(rows, study, measured, same_rows) for rows in (own, other)]
     a, b = _by_repetition(own, study), _by_repetition(other, study)
     infinity = None
-    if any(side.at_infinity is not None for side in sides):
+    unbiased = [all(row.draws == 1 for row in rows) for rows in (own, other)]
+    unknown = [side.at_infinity is None for side in sides]
+    if not all(unknown) and all(one or not lacks for one, lacks in zip(unbiased, unknown, strict=True)):
         first, second = (side.value if side.at_infinity is None else side.at_infinity for side in sides)
         infinity = first - second
     independent = [part for side in sides for part in side.parts if part.of != FINITE]
