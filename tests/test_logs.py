@@ -22,7 +22,7 @@ def test_records_and_the_traceback_reach_the_file(tmp_path: Path, capsys: pytest
         with logged(path):
             log.info("half way")
             log.warning("careful")
-            logging.getLogger("bnn_atlas.native.call").warning("not compiled")
+            logging.getLogger("bnn_atlas.posterior.compiled").warning("not compiled")
             raise ValueError("no such chain")
 
     with pytest.raises(SystemExit) as ended:

@@ -14,7 +14,7 @@ STARTED = " INFO started"
 """End of the first line of each attempt in a log."""
 FAILED = " ERROR failed"
 """End of the line before an error that another attempt would meet again."""
-SAID_ONCE = ("bnn_atlas.native.call",)
+SAID_ONCE = ("bnn_atlas.posterior.compiled",)
 """Loggers whose warnings hold for all jobs of a run, whose last lines have them once (`pipeline.farewell`)."""
 
 

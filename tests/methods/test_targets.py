@@ -9,7 +9,7 @@ import scipy.stats
 from bnn_atlas.inference.problem import Predictor
 from bnn_atlas.metrics.formulas.averages import mixture_log_density
 from bnn_atlas.metrics.gathering.streaming import Limits, summarise
-from bnn_atlas.native.call import Kernel
+from bnn_atlas.posterior.compiled import Kernel
 from bnn_atlas.posterior.density import Posterior
 from bnn_atlas.traces.pool import open_pool, pool_traces
 

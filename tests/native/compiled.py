@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bnn_atlas.native.build import BuildError, build
-from bnn_atlas.native.call import ACTIVATIONS, HEADS
+from bnn_atlas.posterior.compiled import ACTIVATIONS, HEADS
 
 AVX2, AVX512 = 1, 2
 FUNCTIONS = ("exp", "log", "log1p", "tanh", "sigmoid")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bnn_atlas.native.call import ACTIVATIONS, HEADS
+from bnn_atlas.posterior.compiled import ACTIVATIONS, HEADS
 
 from .compiled import AVX2, AVX512, Case, best, case, gradient
 

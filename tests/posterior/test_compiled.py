@@ -23,8 +23,8 @@ from bnn_atlas.config.parts.posterior import (
 from bnn_atlas.config.parts.priors import StandardNormalPrior
 from bnn_atlas.models import mlp
 from bnn_atlas.native import build as native
-from bnn_atlas.native import call
 from bnn_atlas.placement import Placement
+from bnn_atlas.posterior import compiled
 from bnn_atlas.posterior.compiled import kernel_for, kernel_name
 from bnn_atlas.posterior.density import Posterior, PosteriorData, binder, build_posterior, data_specs, posterior_data
 from bnn_atlas.posterior.likelihoods import log_likelihood
@@ -47,8 +47,8 @@ def built() -> None:
         native.build()
     except native.BuildError as error:
         pytest.skip(f"no compiled gradient here: {error}")
-    call.available.cache_clear()
-    assert call.available()
+    compiled.available.cache_clear()
+    assert compiled.available()
 
 
 def problem(
@@ -264,22 +264,22 @@ def test_which_posteriors_take_the_kernel() -> None:
 
 
 def test_without_the_library_one_line_says_what_is_lost(monkeypatch, tmp_path, caplog) -> None:
-    monkeypatch.setattr(call, "library", lambda: tmp_path / "gradient.so")
-    call.available.cache_clear()
+    monkeypatch.setattr(compiled, "library", lambda: tmp_path / "gradient.so")
+    compiled.available.cache_clear()
     with warnings.catch_warnings():
         assert [problem(LIKELIHOODS[1])[0].kernel for _ in range(3)] == [None] * 3
     (record,) = [record for record in caplog.records if "no compiled gradient" in record.message]
     assert "make setup" in record.message
-    call.available.cache_clear()
+    compiled.available.cache_clear()
 
 
 def test_processors_without_the_instructions_are_left_to_xla(monkeypatch, caplog) -> None:
-    monkeypatch.setattr(call.ctypes, "CDLL", lambda file: SimpleNamespace(bnn_atlas_best=lambda: 0))
-    call.available.cache_clear()
+    monkeypatch.setattr(compiled.ctypes, "CDLL", lambda file: SimpleNamespace(bnn_atlas_best=lambda: 0))
+    compiled.available.cache_clear()
     assert problem(LIKELIHOODS[1])[0].kernel is None
     (record,) = [record for record in caplog.records if "no compiled gradient" in record.message]
     assert "neither AVX-512 nor AVX2" in record.message
-    call.available.cache_clear()
+    compiled.available.cache_clear()
 
 
 def test_the_name_says_which_sources(monkeypatch, tmp_path) -> None:

@@ -1,1 +1,1 @@
-"""The compiled gradient of narrow dense networks: its C++ sources, their build, and the call from JAX."""
+"""The compiled gradient of narrow dense networks: its C++ sources and their build."""

@@ -13,10 +13,9 @@ from bnn_atlas.config.parts.posterior import CategoricalLikelihood, LikelihoodCo
 from bnn_atlas.config.parts.priors import PriorConfig
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.models.networks import CACHE_LINE, Network, build_network, over_orbit
-from bnn_atlas.native.call import Kernel
 from bnn_atlas.placement import BY_ROWS, DATA_AXIS, EVERYWHERE
 from bnn_atlas.posterior import Predictive
-from bnn_atlas.posterior.compiled import kernel_for
+from bnn_atlas.posterior.compiled import Kernel, kernel_for
 from bnn_atlas.posterior.likelihoods import extra_parameters, log_likelihood, noise, outputs_needed
 from bnn_atlas.posterior.prior_densities import Family, Prior, PriorValues, build_prior, log_prior, log_prior_gain
 
