@@ -145,7 +145,10 @@ def test_a_kill_leaves_no_result_without_its_mark(
     assert all(mark(name, here) == records.digest(archive) for name in contents(here))
     if (here / "study/run/trace.zarr").exists():
         assert (here / "study/run/fit.npz").exists()
+    elif (here / "study/run").exists():
+        (here / "study/run/.trace.0123abcd.zarr").mkdir()
     unpack(archive, here)
+    assert not (here / "study/run/.trace.0123abcd.zarr").exists()
     assert contents(here).keys() == RESULTS
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from bnn_atlas import records
 from bnn_atlas.export.archive import PIECE, Archive, ArchiveError, as_json, opened, write_archive
 from bnn_atlas.export.crate import METADATA, crate
-from bnn_atlas.files import atomic, remove
+from bnn_atlas.files import atomic, remove, remove_leftovers
 
 FORMAT = "bnn-atlas results 1"
 WHAT = "an archive of results, made by `snakemake export --config what=...`"
@@ -197,6 +197,7 @@ def _put(archive: Archive, job: _Job, results: Path, mark: Mapping[str, str]) ->
         target, files = results / name, job.files[name]
         if target.exists():
             continue
+        remove_leftovers(target)
         with atomic(target) as temporary:
             for file in files:
                 below = file.removeprefix(f"{RESULTS}/{results.name}/{name}")
