@@ -34,7 +34,7 @@ def test_claims_are_counted_by_kind_identity_and_place(view: StudyView) -> None:
 
 def test_findings_have_the_numbers_of_the_claim_that_decides(view: StudyView) -> None:
     first, second = view.cards
-    assert (first.claim.name, first.behind) == ("error", "of 2 claims, 1 agrees, 1 does not hold")
+    assert (first.claim.name, first.behind) == ("error", "2 claims: 1 agrees, 1 does not hold")
     assert (first.claim.paper, first.claim.here, first.claim.at_infinity) == ("0.5", "0.52 ± 0.02", "0.515")
     assert first.figure == "few"
     assert (second.claim.name, second.figure) == ("growth", "few"), "the nearest problem that was run"

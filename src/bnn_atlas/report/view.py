@@ -139,7 +139,7 @@ class Card(NamedTuple):
     def behind(self) -> str:
         """How many of the claims behind it have each verdict; empty if there is only one."""
         number = sum(self.verdicts.values())
-        return f"of {number} claims, {counted(self.verdicts)}" if number > 1 else ""
+        return f"{number} claims: {counted(self.verdicts)}" if number > 1 else ""
 
 
 class Mark(NamedTuple):
