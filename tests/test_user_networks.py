@@ -251,3 +251,16 @@ def test_the_same_network_has_the_same_record_and_another_one_has_another() -> N
 def test_what_cannot_be_a_posterior_is_refused(given: Callable[[], Any], error: Any, words: str) -> None:
     with pytest.raises(error, match=words):
         given()
+
+
+def test_draws_are_read_by_the_names_of_the_users_network() -> None:
+    posterior = atlas.posterior_of(function, X, Y, start=pytree(), likelihood="gaussian")
+    settings = {"kind": "hmc", "steps": 6, "step_size": 0.05, "trajectory_length": 0.1}
+    draws = atlas.sample(posterior, settings, chains=2)
+    assert draws["first/w"].shape == (2, 6, 2, 5)
+    jax.tree.map(np.testing.assert_array_equal, draws.as_pytree(), posterior.as_pytree(draws.read()))
+    np.testing.assert_array_equal(draws.thin(2)["last/w"], draws["last/w"][:, ::2])
+    with pytest.raises(ValueError, match="first/w"):
+        draws["first/v"]
+    with pytest.raises(ValueError, match="whole"):
+        draws.select(parameters=["first/w[0,0]"])["first/w"]

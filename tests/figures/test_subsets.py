@@ -7,7 +7,7 @@ import pytest
 from bnn_atlas.figures.subsets import locate, read_subset, states
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.traces.store import TraceWriter, open_trace
-from bnn_atlas.traces.subset import choose, subset_to_parquet
+from bnn_atlas.traces.subset import subset_to_parquet
 from tests.figures.subset_files import write_subset
 
 NAMES = ("layer0.weight[0,0]", "layer0.weight[1,0]", "log_sigma")
@@ -28,7 +28,7 @@ def test_what_the_subset_rule_writes_is_read_back(tmp_path: Path) -> None:
     )  # fmt: skip
     for k, part in enumerate((draws[:, :2], draws[:, 2:4], draws[:, 4:])):
         writer.write(k, part, {})
-    subset_to_parquet(choose(open_trace(tmp_path / "trace"), chains=[4, 6]), tmp_path / "subset.parquet")
+    subset_to_parquet(open_trace(tmp_path / "trace").select(chains=[4, 6]), tmp_path / "subset.parquet")
     found = read_subset(tmp_path / "subset.parquet")
     assert found.names == NAMES
     assert found.chains.tolist() == [4, 6]

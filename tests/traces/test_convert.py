@@ -7,7 +7,6 @@ import xarray
 
 from bnn_atlas.traces import open_pool, open_trace, pool_traces
 from bnn_atlas.traces.convert import LazyArray
-from bnn_atlas.traces.subset import choose
 
 from .making import LAYOUT, make_draws, write_trace
 
@@ -133,7 +132,7 @@ def test_files_of_xarray_have_everything(sampled, tmp_path):
 def test_files_of_arviz_have_everything(sampled, tmp_path, part):
     import arviz
 
-    source = choose(sampled[0], **part) if part else sampled[0]
+    source = sampled[0].select(**part) if part else sampled[0]
     data = source.to_arviz({"observed_data": {"y": (("row",), np.arange(3.0))}})
     data.to_netcdf(tmp_path / "i.nc")
     as_tree(data).to_zarr(tmp_path / "i.zarr", consolidated=False)
@@ -187,7 +186,7 @@ def test_every_dimension_has_a_coordinate_and_the_objects_can_be_pickled(pool):
 
 def test_arviz_gets_the_scalars_of_arrays_that_a_selection_cuts(pool):
     source, values, _ = pool
-    part = choose(source, parameters=["layer1.bias", "layer0.weight[1,0]"], thinning=3)
+    part = source.select(parameters=["layer1.bias", "layer0.weight[1,0]"], thinning=3)
     data = part.to_arviz()
     assert list(data["posterior"].data_vars) == ["layer0.weight[1,0]", "layer1.bias"]
     np.testing.assert_array_equal(data["posterior"]["layer0.weight[1,0]"], values[:, ::3, 3])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bnn_atlas.traces import open_pool, pool_traces
-from bnn_atlas.traces.subset import choose, subset_to_parquet
+from bnn_atlas.traces.subset import subset_to_parquet
 
 from .making import LAYOUT, make_draws, make_statistics, write_trace
 
@@ -37,7 +37,7 @@ def pooled(tmp_path_factory):
 def test_a_selection_equals_indexing_the_whole(pooled, index, start, length, thinning, chains):
     pool, values, statistics = pooled
     stop = None if start < 0 <= start + length or start + length > 11 else start + length
-    part = choose(pool, index=index, draws=slice(start, stop), chains=chains, thinning=thinning)
+    part = pool.select(index=index, draws=slice(start, stop), chains=chains, thinning=thinning)
     columns, rows = sorted(set(index)), [c - 10 for c in sorted(chains)]
     when = np.arange(11)[start:stop:thinning]
     np.testing.assert_array_equal(part.read(), values[np.ix_(rows, when, columns)], strict=True)
@@ -67,7 +67,7 @@ def test_a_selection_equals_indexing_the_whole(pooled, index, start, length, thi
     ],
 )  # fmt: skip
 def test_conditions_hold_together(pooled, condition, expected):
-    assert list(choose(pooled[0], **condition).parameter_names) == expected
+    assert list(pooled[0].select(**condition).parameter_names) == expected
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_conditions_hold_together(pooled, condition, expected):
 )  # fmt: skip
 def test_choices_that_meet_nothing_say_what_there_is(pooled, condition, message):
     with pytest.raises(ValueError, match=message):
-        choose(pooled[0], **condition)
+        pooled[0].select(**condition)
 
 
 def test_a_selection_of_a_selection(pooled):
     pool, values, _ = pooled
-    first = choose(pool, layers=[1], draws=slice(1, None))
-    second = choose(first, roles=["bias"], draws=slice(1, None), chains=slice(2))
+    first = pool.select(layers=[1], draws=slice(1, None))
+    second = first.select(roles=["bias"], draws=slice(1, None), chains=slice(2))
     np.testing.assert_array_equal(second.read(), values[:2, 2:, -3:-1])
     assert second.draw_ids.tolist() == list(range(2, 11))
     assert second.attributes == {"fingerprint": "f", "study": "s"}
@@ -109,20 +109,19 @@ def test_what_is_read_says_what_it_is(pooled):
     pool, *_ = pooled
     assert repr(pool) == f"Pool(6 chains x 11 draws x 27 parameters, {pool.path})"
     assert (
-        repr(choose(pool, layers=[1], chains=slice(2)))
-        == f"Selection(2 chains x 11 draws x 10 parameters, {pool.path})"
+        repr(pool.select(layers=[1], chains=slice(2))) == f"Selection(2 chains x 11 draws x 10 parameters, {pool.path})"
     )
 
 
 def test_positions_outside_are_refused(pooled):
     with pytest.raises(IndexError, match="no parameter at position 27: positions run from 0 to 26"):
-        choose(pooled[0], index=[3, 27])
+        pooled[0].select(index=[3, 27])
 
 
 @pytest.fixture
 def tidy(pooled):
     pool, values, _ = pooled
-    chosen = choose(pool, parameters=["layer0.bias", "layer1.weight[1,2]", "log_sigma"], draws=slice(1, 9), thinning=3)
+    chosen = pool.select(parameters=["layer0.bias", "layer1.weight[1,2]", "log_sigma"], draws=slice(1, 9), thinning=3)
     columns = [*range(12, 16), 22, 26]
     rows = [
         (10 + c, s, NAMES[p], [0, 0, 0, 0, 1, None][i], ["bias"] * 4 + ["weight", "scale"], values[c, s, p])

@@ -11,8 +11,7 @@ from bnn_atlas.inference.problem import Predictor, Problem
 from bnn_atlas.metrics.gathering.summary import CLASS_BYTES, REGRESSION_BYTES, classification_terms
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, FunctionsError
 from bnn_atlas.posterior import Predictive
-from bnn_atlas.traces.draws import Draws, evenly
-from bnn_atlas.traces.subset import Selection
+from bnn_atlas.traces.draws import Draws, Selection, evenly
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,7 @@ from bnn_atlas.symmetry.frame import Frame, load_frame
 from bnn_atlas.symmetry.groups import symmetry_of
 from bnn_atlas.symmetry.moments import Factor, Moments
 from bnn_atlas.symmetry.permutation import balanced, transform
-from bnn_atlas.traces.draws import Draws
-from bnn_atlas.traces.subset import Selection
+from bnn_atlas.traces.draws import Draws, Selection
 
 log = logging.getLogger(__name__)
 

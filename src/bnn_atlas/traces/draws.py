@@ -117,6 +117,32 @@ class Draws(ABC):
             raise ValueError(f"no parameter {unknown[0]!r} is stored in {self.path}; {self._there(unknown[0])}")
         return np.array([self._positions[name] for name in names], dtype=np.intp)
 
+    def __getitem__(self, name: str) -> np.ndarray:
+        """The draws [chain, draw, ...] of one array of the model, with its shape; nothing else is read.
+
+        Raises ValueError, with similar names, if there is no such array, or not all of it.
+        """
+        array = next((p for p in self.layout.parameters if p.name == name), None)
+        places = self._array_positions(name)
+        if array is None or len(places) != array.size:
+            raise ValueError(f"no array {name!r} is stored whole in {self.path}; {self._there(name)}")
+        return self.read(parameters=places).reshape(self.chains, self.draws, *array.shape)
+
+    def as_pytree(self) -> dict[str, Any]:
+        """All arrays [chain, draw, ...] in memory, by name; `a/b` is in a mapping of its own, as in Flax."""
+        tree: dict[str, Any] = {}
+        for parameter in self.layout.parameters:
+            *folders, last = parameter.name.split("/")
+            place = tree
+            for folder in folders:
+                place = place.setdefault(folder, {})
+            place[last] = self[parameter.name]
+        return tree
+
+    def thin(self, every: int) -> "Selection":
+        """The first draw and every `every`-th after it; nothing is copied."""
+        return self.select(thinning=every)
+
     def select(
         self,
         *,
@@ -126,14 +152,32 @@ class Draws(ABC):
         pattern: str | None = None,
         index: Index = None,
         per_layer: int | None = None,
-    ) -> np.ndarray:
-        """Sorted positions of the stored scalars that meet every given condition.
+        draws: slice | None = None,
+        chains: slice | Collection[int] | None = None,
+        thinning: int = 1,
+    ) -> "Selection":
+        """Some chains, draws and scalars, to be read or tabulated; nothing is copied.
 
-        `parameters` takes whole arrays (`layer0.weight`) and scalars (`layer0.weight[3,2]`); `pattern` is matched
-        against scalar names, with `*` for anything, `?` for one character and literal brackets (`layer*.weight[0,*]`);
-        `index` takes positions. Of the remaining scalars, `per_layer` keeps the first few of each layer and role.
-        ValueError, with the existing names, if a condition matches nothing.
+        Scalars must meet every given condition. `parameters` takes whole arrays (`layer0.weight`) and scalars
+        (`layer0.weight[3,2]`); `pattern` is matched against scalar names, with `*` for anything, `?` for one character
+        and literal brackets (`layer*.weight[0,*]`); `index` takes positions. Of the remaining scalars, `per_layer`
+        keeps the first few of each layer and role. `draws` is a slice of positions, and every `thinning`-th of them is
+        kept, starting with the first; `chains` are chain numbers, or a slice of positions. Chain and draw numbers,
+        statistics and attributes are kept. ValueError, with the existing choices, if a condition matches nothing.
         """
+        columns = self._matching(parameters, layers, roles, pattern, index, per_layer)
+        return Selection(self, _chains(self, chains), _draws(self, draws, thinning), columns)
+
+    def _matching(
+        self,
+        parameters: Collection[str] | None,
+        layers: Collection[int] | None,
+        roles: Collection[str] | None,
+        pattern: str | None,
+        index: Index,
+        per_layer: int | None,
+    ) -> np.ndarray:
+        """Sorted positions of the stored scalars that meet every given condition."""
         chosen = np.ones(self.size, dtype=bool)
         for name in parameters or ():
             if name not in self._positions and not self._array_positions(name).size:
@@ -306,3 +350,72 @@ class ArrayDraws(Draws):
         if name not in self._statistics:
             raise KeyError(f"{self.path} has no statistic '{name}'; it has {', '.join(self._statistics) or 'none'}")
         return self._statistics[name][np.ix_(*self._places(chains, draws))]
+
+
+class Selection(Draws):
+    """Some chains, draws and scalars of a trace or pool, given by their positions; nothing is copied."""
+
+    def __init__(self, source: Draws, chain_idx: np.ndarray, draw_idx: np.ndarray, columns: np.ndarray) -> None:
+        self._source, self._chain_idx, self._draw_idx, self._columns = source, chain_idx, draw_idx, columns
+        self.path = source.path
+        self.layout = source.layout
+        self.size = len(columns)
+        self.chain_ids = source.chain_ids[chain_idx]
+        self.draw_ids = source.draw_ids[draw_idx]
+        self.dtype = source.dtype
+        self.statistics = source.statistics
+        self.attributes = source.attributes
+        self.chains_per_chunk = source.chains_per_chunk
+        thinning = int(draw_idx[1] - draw_idx[0]) if draw_idx.size > 1 else 1
+        self.draws_per_chunk = max(1, source.draws_per_chunk // thinning)
+
+    @cached_property
+    def parameter_names(self) -> tuple[str, ...]:
+        """The stored scalars, in order."""
+        return tuple(self._source.parameter_names[i] for i in self._columns)
+
+    def read(self, chains: Index = None, draws: Index = None, parameters: Index = None) -> np.ndarray:
+        """Draws [c, s, p]; see `Draws.read`."""
+        columns = self._columns[positions(parameters, self.size, "parameter")]
+        return self._source.read(*self._places(chains, draws), columns)
+
+    def statistic(self, name: str, chains: Index = None, draws: Index = None) -> np.ndarray:
+        """One statistic [c, s]; see `Draws.statistic`."""
+        return self._source.statistic(name, *self._places(chains, draws))
+
+    def _places(self, chains: Index, draws: Index) -> tuple[np.ndarray, np.ndarray]:
+        chain_idx, draw_idx = super()._places(chains, draws)
+        return self._chain_idx[chain_idx], self._draw_idx[draw_idx]
+
+
+def _chains(pool: Draws, chains: slice | Collection[int] | None) -> np.ndarray:
+    if chains is None or isinstance(chains, slice):
+        chain_idx = np.arange(pool.chains)[chains or slice(None)]
+    else:
+        absent = sorted(set(chains) - set(pool.chain_ids.tolist()))
+        if absent:
+            raise ValueError(f"{pool.path} has no chain {absent[0]}; it has {_summary(pool.chain_ids)}")
+        chain_idx = np.flatnonzero(np.isin(pool.chain_ids, list(chains)))
+    if not chain_idx.size:
+        raise ValueError(f"chains={chains} chooses none of the {pool.chains} chains of {pool.path}")
+    return chain_idx
+
+
+def _draws(pool: Draws, draws: slice | None, thinning: int) -> np.ndarray:
+    if thinning < 1:
+        raise ValueError(f"thinning keeps every k-th draw, k at least 1; got {thinning}")
+    part = draws or slice(None)
+    ends = [end for end in (part.start, part.stop) if end is not None]
+    if any(not -pool.draws <= end <= pool.draws for end in ends) or (part.step or 1) < 1:
+        raise ValueError(f"draws={draws} reaches outside {pool.path}, which has {pool.draws} draws per chain")
+    draw_idx = np.arange(pool.draws)[part][::thinning]
+    if not draw_idx.size:
+        raise ValueError(f"draws={draws} chooses none of the {pool.draws} draws per chain of {pool.path}")
+    return draw_idx
+
+
+def _summary(ids: np.ndarray) -> str:
+    if ids.size > 1 and np.array_equal(ids, np.arange(ids[0], ids[-1] + 1)):
+        return f"chains {ids[0]} to {ids[-1]}"
+    shown = ", ".join(map(str, ids[:20]))
+    return f"chains {shown}" + (", ..." if ids.size > 20 else "")

@@ -20,7 +20,6 @@ from bnn_atlas.records import making
 from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.pool import Pool, open_pool
 from bnn_atlas.traces.store import Trace
-from bnn_atlas.traces.subset import last_draws
 
 
 def predict(
@@ -118,7 +117,7 @@ def _write(
 
 
 def _counted(trace: Pool, last: bool) -> Draws:
-    return last_draws(trace) if last else trace
+    return trace.select(draws=slice(-1, None)) if last else trace
 
 
 def _settings(problem: Problem, trace: Pool, posterior: Mapping[str, Any], last: bool) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from bnn_atlas.metrics.judgement.trust import FIT, source_measurement
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
 from bnn_atlas.metrics.tables.parquet import REFEREE_SCHEMA, RunFiles, read_table, write_frame, write_table
 from bnn_atlas.traces.pool import open_pool
-from bnn_atlas.traces.subset import last_draws
 
 
 def score(
@@ -55,7 +54,7 @@ def score(
         fit_rows=len(data.y_fit),
         **given,
     )
-    scored = evaluate.score(last_draws(draws) if last else draws, summary, data, run)
+    scored = evaluate.score(draws.select(draws=slice(-1, None)) if last else draws, summary, data, run)
     further = [*evaluate.split_measurements(data), *([source_measurement(read_table(str(source)))] if source else [])]
     rows = [*scored.rows, *as_rows(whose, further, summary)]
     evaluate.write_scored(scored._replace(rows=marked(rows, marks)), files)

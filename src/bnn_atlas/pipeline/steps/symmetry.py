@@ -33,9 +33,8 @@ from bnn_atlas.symmetry.frame import load_frame, save_frame
 from bnn_atlas.symmetry.groups import symmetry_of
 from bnn_atlas.symmetry.matching import match_pairs
 from bnn_atlas.symmetry.pruning import accuracies, pruning_curves, pruning_measurements, read_source
-from bnn_atlas.traces.draws import Draws, evenly
+from bnn_atlas.traces.draws import Draws, Selection, evenly
 from bnn_atlas.traces.pool import open_pool
-from bnn_atlas.traces.subset import Selection
 from bnn_atlas.warmstart.initial import copy_permutation
 
 log = logging.getLogger(__name__)

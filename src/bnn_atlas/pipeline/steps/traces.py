@@ -13,7 +13,7 @@ from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.provenance import collect
 from bnn_atlas.traces.grids import bivariate_grids, layer_pairs
 from bnn_atlas.traces.pool import open_pool, pool_traces
-from bnn_atlas.traces.subset import choose, subset_to_parquet
+from bnn_atlas.traces.subset import subset_to_parquet
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ def subset(pool: str | Path, destination: str | Path, *, subset: Mapping[str, An
     """Write the parameters and draws that `subset` (a `SubsetConfig` in plain values) chooses, as a tidy table."""
     chains, draws = subset["chains"], subset["draws"]
     slices = {"chains": chains and slice(chains), "draws": draws and slice(*draws)}
-    subset_to_parquet(choose(open_pool(pool), **{**subset, **slices}), destination)
+    subset_to_parquet(open_pool(pool).select(**{**subset, **slices}), destination)
 
 
 def density_grid(pool: str | Path, destination: str | Path, *, grid: Mapping[str, Any]) -> None:
