@@ -8,8 +8,11 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from bnn_atlas.config.settings import load_atlas, read_settings
 from bnn_atlas.files import TableError
+from bnn_atlas.inference.fingerprint import code_of_draws
 from bnn_atlas.kept import (
+    ADDED,
     FOLDER,
     JOB_COLUMNS,
     NOT_RECORDED,
@@ -26,9 +29,10 @@ from bnn_atlas.kept import (
     write_piece,
 )
 from tests.claims.making import row, table
+from tests.config.folders import REPOSITORY
 from tests.report.making import benchmark, study_jobs, timing
 
-ABOUT = ("0012", "12e4", "a machine", "jax 1", "", "xla", "256", "00e1")
+ABOUT = ("0012", "12e4", "a machine", "jax 1", "", "xla", "256", "00e1", "00c1")
 """Hashes that look like numbers, and more."""
 
 
@@ -72,10 +76,8 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
 
 def test_a_page_from_before_draws_were_recorded_is_read(tmp_path: Path) -> None:
     runs = written(tmp_path / "page", piece(tmp_path, one=0.5)) / FOLDER / "runs.csv"
-    pd.read_csv(runs, dtype=str).drop(columns=["kernel", "vector_bits", "draws"]).to_csv(runs, index=False)
-    assert read_piece(tmp_path / "page", "laptop").runs[["kernel", "vector_bits", "draws"]].to_numpy().tolist() == [
-        [""] * 3
-    ]
+    pd.read_csv(runs, dtype=str).drop(columns=[*ADDED]).to_csv(runs, index=False)
+    assert read_piece(tmp_path / "page", "laptop").runs[[*ADDED]].to_numpy().tolist() == [[""] * len(ADDED)]
 
 
 def test_nothing_is_kept_where_there_is_nothing_and_of_another_scale(tmp_path: Path) -> None:
@@ -186,3 +188,19 @@ def test_each_run_has_the_machines_that_sampled_it(tmp_path: Path) -> None:
     assert [tuple(one) for one in made] == [
         ("first", 1, both, 2, 99, 49.5), ("first", 2, here, 4, 77, 38.5), ("second", 1, NOT_RECORDED, 1, 1, 0.5),
     ]  # fmt: skip
+
+
+@pytest.mark.xfail(reason="until all runs have been made again", strict=True)
+def test_no_result_is_of_earlier_code() -> None:
+    atlas = load_atlas(read_settings(REPOSITORY / "config/config.yaml") | {"scale": "laptop"}, REPOSITORY / "config")
+    earlier, number = {}, 0
+    for name, study in atlas.studies.items():
+        made = pd.read_csv(REPOSITORY / "docs/results" / name / FOLDER / "runs.csv", dtype=str)
+        today = {
+            run: code_of_draws(one.config.method, one.config.posterior, stopped=one.config.stopping is not None)[:12]
+            for run, one in study.runs.items()
+        }
+        earlier[name] = int((made["code"] != made["run"].map(today)).sum())
+        number += len(made)
+    print(f"{sum(earlier.values())} of {number} runs and splits are of earlier code: {earlier}")
+    assert not any(earlier.values())

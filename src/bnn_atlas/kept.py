@@ -9,7 +9,8 @@ import csv
 import json
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -172,13 +173,14 @@ def made_on(jobs: pd.DataFrame, study: str, entries: Mapping[str, str]) -> list[
 
 FOLDER = "kept"
 """Name of the folder next to a page."""
-ADDED = ("kernel", "vector_bits", "draws")
+ADDED = ("kernel", "vector_bits", "draws", "commit")
 """Columns of runs.csv that earlier pages do not have."""
 TEXTS = ("settings", "code", "machine", "packages", "reductions", *ADDED)
 """Columns of runs.csv that are always text: a hash may consist of digits only."""
 RUN_COLUMNS = ("run", "split", *TEXTS)
 """Columns of runs.csv. `settings` and `code` are hashes of what determines the draws; `packages` computed them, with
-the gradients of `kernel`, on a processor with vectors of `vector_bits`; `draws` begins their SHA-256."""
+the gradients of `kernel`, on a processor with vectors of `vector_bits`; `draws` begins their SHA-256, and `commit` the
+name of the last commit that had changed the code (with `+` if it had been changed since)."""
 CHAINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 """Numbers of chains at which metrics by number of chains are kept, in addition to those in claims and all chains."""
 DECIMALS = 3
@@ -197,6 +199,20 @@ Densities = Mapping[tuple[str, int, str, int], np.ndarray]
 """Run, split, metric and number of chains -> the values [n] at single test rows that the metric averages."""
 Place = tuple[str, int]
 """A run and a split."""
+
+
+class Origin(StrEnum):
+    """Where results come from, the nearest first; a claim has the farthest origin of what answered it."""
+
+    HERE = "made here"
+    ARCHIVE = "from a published archive"
+    CLONE = "came with the clone"
+    EARLIER = "of earlier code"
+
+
+def farthest(origins: Iterable[Origin]) -> Origin:
+    """The farthest of some origins; `HERE` for none."""
+    return max(origins, key=list(Origin).index, default=Origin.HERE)
 
 
 class Piece(NamedTuple):

@@ -9,7 +9,7 @@ import pandas as pd
 from PIL import Image
 
 from bnn_atlas.config.data.splits import SCALED_WITH_TEST_ROWS
-from bnn_atlas.kept import StudyJobs, read_jobs
+from bnn_atlas.kept import Origin, StudyJobs, read_jobs
 from bnn_atlas.report.pictures import LARGEST, WIDTH
 from bnn_atlas.report.view import StudyView, study_view
 from tests.claims.making import row, table
@@ -129,6 +129,8 @@ def study_inputs(folder: Path) -> dict[str, Any]:
         "steps": [("evaluate", "ten minutes", 7, ["mile"])],
         "shown": {"few": ["mile"]},
         "diagnostics": folder / "none",
+        "origins": {("mile", 0): Origin.HERE},
+        "drawn": {},
     }
 
 

@@ -34,7 +34,7 @@ class Metadata:
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
-        self._results = str(self._folder.parent)
+        self.results = str(self._folder.parent)
         self.of = lru_cache(maxsize=None)(self._read)
         """Of a file by its path; empty if there are none."""
 
@@ -71,7 +71,7 @@ class Metadata:
         made = self.made_from(path)
         same = {name: value for name, value in made.items() if name in settings} == dict(settings)
         gone = [name for name in made if name not in settings and name != CODE and "/" not in name]
-        wanted = sorted(in_metadata(path, self._results) for path in inputs)
+        wanted = sorted(in_metadata(path, self.results) for path in inputs)
         return same and not gone and (not wanted or sorted(known.get("input") or ()) == wanted)
 
     def is_later(self, path: str, than: Iterable[str]) -> bool:
@@ -81,11 +81,11 @@ class Metadata:
         return made is None or all(made >= time for time in times)
 
     def _read(self, path: str) -> dict[str, Any]:
-        name = urlsafe_b64encode(in_metadata(path, self._results).encode()).decode()
+        name = urlsafe_b64encode(in_metadata(path, self.results).encode()).decode()
         parts = [name[start : start + LONGEST] for start in range(0, len(name), LONGEST)]
         file = self._folder.joinpath(*(f"@{part}" for part in parts[:-1]), parts[-1])
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             found = {}
-        return {**(found if isinstance(found, dict) else {}), **as_metadata(path, self._results)}
+        return {**(found if isinstance(found, dict) else {}), **as_metadata(path, self.results)}

@@ -23,6 +23,7 @@ def write_page(folder: Path, view: StudyView, shrunk: bool = True) -> None:
         flat = view.judged.assign(
             reductions=["; ".join(texts) for texts in view.judged["reductions"]],
             rows=["; ".join(claim.rows) for claim in view.claims],
+            origin=[claim.origin for claim in view.claims],
         )
         flat.to_csv(folder / "claims.csv", index=False, lineterminator="\n", float_format="%.6g")
     if view.summary.small:

@@ -13,7 +13,7 @@ from bnn_atlas.claims.texts import Numbers as Measured
 from bnn_atlas.claims.verdict import leading
 from bnn_atlas.config.language.base import plural
 from bnn_atlas.files import read_parquet
-from bnn_atlas.kept import Made, RuleTime, made_on, rule_times
+from bnn_atlas.kept import Made, Origin, Place, RuleTime, farthest, made_on, rule_times
 from bnn_atlas.metrics.judgement.checks import DIVERGED, Status
 from bnn_atlas.metrics.judgement.pooled import CURVES
 from bnn_atlas.metrics.judgement.trust import BY_WEIGHT, NO_CHAIN, trusts
@@ -24,6 +24,8 @@ from bnn_atlas.report.text import KINDS, OWN, READ_IN, asked, brief, counted, du
 REACH = 3.0
 """Largest distance from the published number that the forest shows, in sizes that matter."""
 MOST_NAMED = 6
+IN_FIGURE = -1
+"""Stands for the split of a figure's number."""
 OUTCOMES = {
     "Agrees": ("good",),
     "Agrees in part": ("partly",),
@@ -84,6 +86,8 @@ class Claim(NamedTuple):
     """Time of the jobs of its runs here; empty if it is not known."""
     command: str
     """What makes its runs, or its figure."""
+    origin: str
+    """Where what answered it comes from (`kept.Origin`); empty if nothing did."""
 
     @property
     def kind(self) -> str:
@@ -188,6 +192,10 @@ class StudyView(NamedTuple):
     command: str
     sentence: str
     counts: list[Count]
+    """Of all claims or, with `count_here`, of those that results made here answer."""
+    origins: dict[str, int]
+    """Where answers come from -> number of claims."""
+    count_here: bool
     posterior: str
     cards: list[Card]
     own: list[Card]
@@ -221,6 +229,13 @@ class StudyView(NamedTuple):
     made: list[Made]
     times: list[RuleTime]
 
+    @property
+    def answers(self) -> str:
+        """How many claims are answered by results of each origin, in a sentence or two; empty for none."""
+        listed = ", ".join(f"{number} {origin}" for origin, number in self.origins.items())
+        only = " Only those made here are counted." if self.count_here else ""
+        return f"Claims by the origin of the results that answer them: {listed}.{only}" if listed else ""
+
 
 def study_view(
     *,
@@ -240,6 +255,9 @@ def study_view(
     steps: Sequence[tuple[str, str, int, Collection[str]]],
     shown: Mapping[str, Sequence[str]],
     diagnostics: str | Path,
+    origins: Mapping[Place, Origin],
+    drawn: Mapping[str, Origin],
+    count_here: bool = False,
 ) -> StudyView:
     """The view of one study at one scale.
 
@@ -262,17 +280,23 @@ def study_view(
         steps: the steps of its claims, each with its name, what it takes, its number of claims, and its runs.
         shown: figure -> the runs of the study that it shows.
         diagnostics: the folder of the pictures of the diagnostics pages, if they were made.
+        origins: run and split -> where its results come from.
+        drawn: figure -> the same.
+        count_here: whether only claims are counted that were answered by results made here.
     """
     pooled = pd.read_csv(summary, dtype=dict.fromkeys(WORDS, str)).fillna(dict.fromkeys(WORDS, ""))
-    drawn = figures(files, captions, datasets)
+    pictured = figures(files, captions, datasets)
     judged = read_claims(study["name"], claims) if claims else None
     reductions = _reductions(judged)
     took = _seconds(study["name"], jobs)
-    found = [] if judged is None else [_claim(row, reductions, took, entries) for row in judged.to_dict("records")]
-    pictures = {figure.name for figure in drawn if figure.picture}
+    origin = {**origins, **{(name, IN_FIGURE): one for name, one in drawn.items()}}
+    found = (
+        [] if judged is None else [_claim(row, reductions, took, entries, origin) for row in judged.to_dict("records")]
+    )
+    pictures = {figure.name for figure in pictured if figure.picture}
     measured = Measured({} if judged is None else dict(zip(judged["claim"], judged["here"], strict=True)), table)
     cards = [_card(one, found, measured, pictures) for one in study["findings"]]
-    counts = count(found)
+    counts = count([claim for claim in found if claim.origin == Origin.HERE] if count_here else found)
     made = made_on(jobs, study["name"], entries)
     ran = _runs(table, rows, made, shown, Path(diagnostics))
     waiting: dict[str, list[Claim]] = {}
@@ -285,8 +309,10 @@ def study_view(
         paper=study["paper"].rstrip("."),
         scale=scale,
         command=command,
-        sentence=sentence(counts),
+        sentence=sentence(counts) or ("No claim is answered by results made here." if found else ""),
         counts=counts,
+        origins={one.value: n for one in Origin if (n := sum(claim.origin == one for claim in found))},
+        count_here=count_here,
         posterior=_posterior(ran),
         cards=[card for card in cards if card.claim.read_in != OWN],
         own=[card for card in cards if card.claim.read_in == OWN],
@@ -296,10 +322,11 @@ def study_view(
         claims=found,
         judged=judged,
         reductions=reductions,
-        figures=drawn,
-        takeaways={figure.name: _about(figure.name, found) for figure in drawn},
+        figures=pictured,
+        takeaways={figure.name: _about(figure.name, found) for figure in pictured},
         remade={
-            figure.name: f"snakemake --cores 2 {study['name']}_{figure.name} --config scale={scale}" for figure in drawn
+            figure.name: f"snakemake --cores 2 {study['name']}_{figure.name} --config scale={scale}"
+            for figure in pictured
         },
         shown={name: list(names) for name, names in shown.items()},
         runs=ran,
@@ -347,14 +374,20 @@ def sentence(counts: Sequence[Count]) -> str:
 
 
 def _claim(
-    row: Mapping[Hashable, Any], reductions: Sequence[str], took: Mapping[str, float], entries: Mapping[str, str]
+    row: Mapping[Hashable, Any],
+    reductions: Sequence[str],
+    took: Mapping[str, float],
+    entries: Mapping[str, str],
+    origins: Mapping[Place, Origin],
 ) -> Claim:
+    """A row of the table of claims."""
     size, d, error, at_infinity = (_given(row[name]) for name in ("size", "d", "error", "at_infinity"))
     published = row["relation"] == "equals" and row["read_in"] != OWN and _given(row["paper_value"]) is not None
     texts = {name: signed(row[name]) for name in TEXTS}
     runs = {one["run"] for one in row["rows"]}
     seconds = sum(took.get(run, 0.0) for run in runs)
     made = {f"{row['study']}_{row['figure']}" if run == row["figure"] else entries.get(run, run) for run in runs}
+    places = [(one["run"], one["split"] if one["chains"] else IN_FIGURE) for one in row["rows"]]
     return Claim(
         **texts,
         name=row["claim"],
@@ -370,6 +403,7 @@ def _claim(
         error=2 * (error or 0.0) / size if published and size else 0.0,
         cost=duration(seconds) if seconds else "",
         command=f"snakemake --cores 2 {' '.join(sorted(made))} --config scale={row['scale']}" if made else "",
+        origin="" if row["verdict"] == Verdict.TO_RUN else farthest(map(origins.__getitem__, places)),
     )
 
 

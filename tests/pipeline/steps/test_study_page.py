@@ -16,7 +16,7 @@ from bnn_atlas.files import TableError, save_arrays
 from bnn_atlas.metrics.tables.parquet import write_table
 from bnn_atlas.pipeline.paths import in_metadata
 from bnn_atlas.pipeline.steps.study_page import study_page
-from bnn_atlas.records import record_of
+from bnn_atlas.records import PUBLISHED, name_of, record_of
 from bnn_atlas.report.console import read_rows
 from tests.claims.making import CLAIM, planned, row
 
@@ -81,12 +81,13 @@ class Results:
             "points": {run: {"entry": run, "point": {}} for run in ("one", "two")},
             "figures": {
                 "curve": {
-                    "files": [str(self.folder / f"curve.{end}") for end in ("csv", "png")], "settings": "f",
+                    "files": [str(self.folder / f"curve.{end}") for end in ("csv", "png")], "settings": "f", "set": {},
                     "drawn_from": DRAWN_FROM, "inputs": [str(self.table("one"))], "of_claims": None,
                     "of_rows": None,
                 },
                 "cumulative": {
                     "files": [str(self.folder / f"cumulative.{end}") for end in ("csv", "png")], "settings": "g",
+                    "set": {},
                     "drawn_from": [], "inputs": [str(self.table(run)) for run in ("one", "two")], "of_claims": None,
                     "of_rows": {
                         "described": CUMULATIVE, "outputs": [f"cumulative.{end}" for end in ("pdf", "csv", "png")],
@@ -147,7 +148,7 @@ class Results:
 
     def _run(self, run: str) -> dict[str, Any]:
         split = {"tables": [str(self.table(run))], "settings": SETTINGS, "traces": {self.trace(run): ["data"]}}
-        return {"settings": f"hash of {run}", "code": "now", "reductions": "", "splits": [split]}
+        return {"settings": f"hash of {run}", "set": {}, "code": "now", "reductions": "", "splits": [split]}
 
 
 @pytest.fixture
@@ -306,11 +307,12 @@ def test_results_that_are_there_with_other_settings_are_left_out(
 def test_the_draws_of_a_run_are_named_by_their_digest(results: Results) -> None:
     results.make("one", 0.5)
     record = record_of(results.trace("one"))
-    record.write_text(json.dumps({"kernel": "xla", "vector_bits": 256, "draws": "ab" * 32}))
+    made = {"kernel": "xla", "vector_bits": 256, "draws": "ab" * 32, "commit": "cd" * 20, "dirty": True}
+    record.write_text(json.dumps(made))
     results.page()
     (row,) = pd.read_csv(results.kept / "kept/runs.csv", dtype=str).to_dict("records")
     first = hashlib.sha256(b"ab" * 32).hexdigest()[:16]
-    assert (row["kernel"], row["vector_bits"], row["draws"]) == ("xla", "256", first)
+    assert (row["kernel"], row["vector_bits"], row["draws"], row["commit"]) == ("xla", "256", first, "cd" * 6 + "+")
 
 
 def test_results_of_earlier_code_count_and_are_named(results: Results, caplog: pytest.LogCaptureFixture) -> None:
@@ -322,6 +324,37 @@ def test_results_of_earlier_code_count_and_are_named(results: Results, caplog: p
     assert results.verdicts()["error"] == "agrees"
     assert "small: results of earlier code, still used: one (kept/runs.csv)" in caplog.text
     assert pd.read_csv(results.kept / "kept/runs.csv")["code"].tolist() == ["now"]
+
+
+def test_a_claim_says_where_its_results_come_from(results: Results, tmp_path: Path) -> None:
+    """Made here, kept by an earlier page, of earlier code, or from a published archive; the farthest counts."""
+    elsewhere = tmp_path / "elsewhere"
+
+    def origins() -> dict[str, str]:
+        return {name: one["origin"] for name, one in results.page(elsewhere).items()}
+
+    results.make("one", 0.5)
+    results.draw(0.6)
+    assert origins() == {"error": "made here", "compared": "", "number": "made here"}
+    assert {one["origin"] for one in results.page().values()} == {"came with the clone", ""}
+    shutil.rmtree(results.folder)
+    results.make("two", 0.75)
+    assert origins() == dict.fromkeys(CLAIMS, "came with the clone")
+    study_page(elsewhere, plan=results.plan, command="", kept=results.kept, count_here=True)
+    text = (elsewhere / "README.md").read_text()
+    assert "**No claim is answered by results made here.**" in text
+    assert "3 came with the clone. Only those made here are counted." in text
+    results.plan["runs"]["one"]["code"] = "later"  # type: ignore[index]
+    assert origins() == dict.fromkeys(CLAIMS, "of earlier code")
+    results.make("one", 0.5)
+    assert origins()["error"] == "of earlier code", "its record says so, wherever it was made"
+    results.plan["runs"]["one"]["code"] = "now"  # type: ignore[index]
+    trace = results.trace("one")
+    unpacked = {"outputs": {name_of(trace, results.folder): ""}, PUBLISHED: "ab" * 32}
+    record_of(trace).write_text(json.dumps(unpacked))
+    assert origins() | {"number": ""} == {
+        "error": "from a published archive", "compared": "from a published archive", "number": "",
+    }  # fmt: skip
 
 
 def test_results_of_another_scale_are_not_replaced(results: Results, tmp_path: Path) -> None:

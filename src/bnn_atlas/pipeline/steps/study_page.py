@@ -19,10 +19,12 @@ from bnn_atlas.figures.drawing import draw
 from bnn_atlas.files import TableError, replaced
 from bnn_atlas.kept import (
     RUN_COLUMNS,
+    Origin,
     Piece,
     Place,
     StudyJobs,
     compact,
+    farthest,
     kept_scale,
     machine_of,
     read_jobs,
@@ -33,8 +35,8 @@ from bnn_atlas.kept import (
 from bnn_atlas.metrics.judgement.pooled import GridPoint, write_runs, write_summary
 from bnn_atlas.metrics.tables.parquet import concat_tables, read_table, write_rows
 from bnn_atlas.pipeline.made import Metadata
+from bnn_atlas.records import published, record_of
 from bnn_atlas.records import read as read_record
-from bnn_atlas.records import record_of
 from bnn_atlas.report.page import write_page
 from bnn_atlas.report.site import write_site, write_start
 from bnn_atlas.report.view import study_view
@@ -54,10 +56,17 @@ class Found(NamedTuple):
     """Figure -> its files."""
     predictions: dict[str, str]
     """`run/split<n>` -> predictions for the test rows."""
+    origins: dict[Place, Origin]
 
 
 def study_page(
-    destination: str | Path, *, plan: Mapping[str, Any], command: str, kept: str | Path | None, site: bool = False
+    destination: str | Path,
+    *,
+    plan: Mapping[str, Any],
+    command: str,
+    kept: str | Path | None,
+    site: bool = False,
+    count_here: bool = False,
 ) -> None:
     """Judge the claims of a study and write its page into a folder, together with what a later page can build on.
 
@@ -70,6 +79,7 @@ def study_page(
         command: the command that makes the results, for the page.
         kept: folder of an earlier page; its results count if there are no newer ones. None for no such page.
         site: whether the study's part of the site is written as well.
+        count_here: whether only claims are counted that were answered by results made here.
 
     Raises:
         TableError: the earlier page is damaged, or has another scale and would be replaced.
@@ -85,6 +95,10 @@ def study_page(
     claimed = ClaimedStudy.model_validate(plan["claims"]) if plan["claims"] else None
     piece = union(found.piece, earlier)
     piece = piece._replace(table=compact(piece.table, _chains(claimed)), jobs=_of_study(piece, plan))
+    origins, drawn_earlier = _origins(found, earlier, plan), earlier.figures.keys() - found.figures.keys()
+    if kept and Path(kept) == Path(destination):  # from now on, all of it comes with the clone
+        origins = {place: farthest((origin, Origin.CLONE)) for place, origin in origins.items()}
+        drawn_earlier = plan["figures"].keys()
     _tell(piece, found, plan)
     files = found.figures | {name: _kept_files(earlier, name) for name in earlier.figures if name not in found.figures}
     with replaced(destination) as folder, tempfile.TemporaryDirectory() as name:
@@ -109,6 +123,9 @@ def study_page(
             runs=work / "runs.csv",
             claims=work / "claims.parquet" if claimed else None,
             jobs=piece.jobs,
+            origins=origins,
+            drawn=_drawn(origins, plan, drawn_earlier),
+            count_here=count_here,
         )
         write_page(folder, view)
         if site:
@@ -120,7 +137,12 @@ def study_page(
 def whole_site(site: str | Path, *, pages: Mapping[str, tuple[Mapping[str, Any], str, None]]) -> None:
     """Write the site of studies of which everything is made; `pages` as in `study_pages`."""
     for folder, (plan, command, _) in pages.items():
-        made = plan["made"]
+        made, metadata = plan["made"], Metadata(plan["metadata"])
+        origins = {
+            (run, split): _origin(files, of["code"], metadata)
+            for run, of in plan["runs"].items()
+            for split, files in enumerate(of["splits"])
+        }
         view = study_view(
             **plan["about"],
             command=command,
@@ -130,6 +152,8 @@ def whole_site(site: str | Path, *, pages: Mapping[str, tuple[Mapping[str, Any],
             runs=made["runs"],
             claims=made["claims"],
             jobs=read_jobs(plan["benchmarks"], StudyJobs(**plan["jobs"])),
+            origins=origins,
+            drawn=_drawn(origins, plan),
         )
         write_page(Path(folder), view, shrunk=False)
         write_site(Path(folder), view)
@@ -137,14 +161,17 @@ def whole_site(site: str | Path, *, pages: Mapping[str, tuple[Mapping[str, Any],
 
 
 def study_pages(
-    *, pages: Mapping[str, tuple[Mapping[str, Any], str, str | Path | None]], site: str | Path | None = None
+    *,
+    pages: Mapping[str, tuple[Mapping[str, Any], str, str | Path | None]],
+    site: str | Path | None = None,
+    count_here: bool = False,
 ) -> None:
     """Write the page of each study: folder -> the arguments `plan`, `command` and `kept` of `study_page`.
 
     With `site`, the folder of all pages, they are also written as a site, which starts at its index.html.
     """
     for folder, (plan, command, kept) in pages.items():
-        study_page(folder, plan=plan, command=command, kept=kept, site=site is not None)
+        study_page(folder, plan=plan, command=command, kept=kept, site=site is not None, count_here=count_here)
     if site is not None:
         write_start(Path(site))
 
@@ -152,7 +179,7 @@ def study_pages(
 def fresh(plan: Mapping[str, Any]) -> Found:
     """The existing results that were made with today's settings; the others are named on the console."""
     metadata = Metadata(plan["metadata"])
-    rows, tables, old = [], [], []
+    rows, tables, old, origins = [], [], [], {}
     for run, of in plan["runs"].items():
         for split, files in enumerate(of["splits"]):
             if not all(Path(file).is_file() for file in files["tables"]):
@@ -163,6 +190,7 @@ def fresh(plan: Mapping[str, Any]) -> Found:
             code = metadata.code_of(next(iter(files["traces"])))
             about = (of["settings"], code, _machines(files["traces"]), _packages(), of["reductions"])
             rows.append((run, split, *about, *_draws(files["traces"])))
+            origins[run, split] = _origin(files, of["code"], metadata)
             tables += files["tables"]
     if old:
         log.warning("%s: results of other settings than today's are left out: %s", plan["name"], _named(old))
@@ -180,7 +208,7 @@ def fresh(plan: Mapping[str, Any]) -> Found:
         jobs=read_jobs(plan["benchmarks"], StudyJobs(**plan["jobs"])),
         figures={name: plan["figures"][name]["settings"] for name in figures},
     )
-    return Found(piece, figures, predictions)
+    return Found(piece, figures, predictions, origins)
 
 
 def current(kept: Piece, plan: Mapping[str, Any]) -> Piece:
@@ -205,6 +233,34 @@ def current(kept: Piece, plan: Mapping[str, Any]) -> Piece:
     gone = {run for run, _ in kept.places} - {run for run, _ in places}
     of_gone = kept.jobs["job"].map(lambda job: bool(gone & set(str(job).split("/")))).astype(bool)
     return kept.of_runs(places)._replace(figures=figures, jobs=kept.jobs[~of_gone])
+
+
+def _origin(files: Mapping[str, Any], code: str, metadata: Metadata) -> Origin:
+    """The origin of the files of a run and split, with `code` as today's code of its draws."""
+    if published((*files["traces"], *files["tables"]), metadata.results):
+        return Origin.ARCHIVE
+    return Origin.HERE if metadata.code_of(next(iter(files["traces"]))) in ("", code) else Origin.EARLIER
+
+
+def _origins(found: Found, earlier: Piece, plan: Mapping[str, Any]) -> dict[Place, Origin]:
+    """The origin of each run and split."""
+    kept = {
+        (row["run"], int(row["split"])): Origin.CLONE
+        if row["code"] == plan["runs"][row["run"]]["code"]
+        else Origin.EARLIER
+        for row in earlier.runs.to_dict("records")
+    }
+    return kept | found.origins
+
+
+def _drawn(origins: Mapping[Place, Origin], plan: Mapping[str, Any], kept: Collection[str] = ()) -> dict[str, Origin]:
+    """The origin of each figure: the farthest of the runs that it shows, and of the figure itself if it is kept."""
+    return {
+        figure: farthest(
+            [origin for (run, _), origin in origins.items() if run in runs] + [Origin.CLONE] * (figure in kept)
+        )
+        for figure, runs in plan["about"]["shown"].items()
+    }
 
 
 def _is_current(files: Mapping[str, Any], metadata: Metadata) -> bool:
@@ -330,8 +386,8 @@ def _machines(traces: Collection[str]) -> str:
     return " and ".join(machine for machine in found if machine)
 
 
-def _draws(traces: Collection[str]) -> tuple[str, str, str]:
-    """Kernel, width of vectors in bits, and the first digits of the SHA-256 of all draws, as far as recorded."""
+def _draws(traces: Collection[str]) -> tuple[str, str, str, str]:
+    """Kernel, width of vectors, and first digits of the SHA-256 of all draws and of the commit, as far as recorded."""
     made = [read_record(record_of(trace)) for trace in traces]
 
     def listed(name: str) -> str:
@@ -339,7 +395,8 @@ def _draws(traces: Collection[str]) -> tuple[str, str, str]:
 
     digests = [one.get("draws", "") for one in made]
     whole = hashlib.sha256("".join(digests).encode()).hexdigest()[:16] if all(digests) else ""
-    return listed("kernel"), listed("vector_bits"), whole
+    commits = dict.fromkeys(f"{one['commit'][:12]}{'+' * one['dirty']}" for one in made if "commit" in one)
+    return listed("kernel"), listed("vector_bits"), whole, " and ".join(commits)
 
 
 def _packages() -> str:
