@@ -3,6 +3,7 @@ import gc
 import sys
 import time
 
+from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 sys.path.insert(0, f"{workflow.basedir}/src")
@@ -80,4 +81,9 @@ onsuccess:
     hooks.finish_printing(workflow)
     if not workflow.touch:
         known = (ATLAS, PATHS, FIGURES, TARGETS, MISSING_R)
-        print(farewell(*known, hooks.requested_targets(workflow), time.monotonic() - STARTED))
+        last = farewell(*known, hooks.requested_targets(workflow), time.monotonic() - STARTED)
+        print(last.text, flush=True)
+        if last.lost:
+            raise WorkflowError(
+                f"Not as expected: {', '.join(last.lost)}; docs/verdicts.md says what verdicts mean"
+            )

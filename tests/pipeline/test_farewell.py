@@ -10,7 +10,7 @@ import pytest
 from bnn_atlas.config.claims.load import ClaimsConfig
 from bnn_atlas.pipeline.farewell import farewell
 from bnn_atlas.pipeline.paths import Paths
-from bnn_atlas.report.console import verdict_lines
+from bnn_atlas.report.console import checked
 from tests.config.folders import CLAIM
 
 from .workspace import small_workspace, snakemake
@@ -20,7 +20,8 @@ CLAIMS = ClaimsConfig.model_validate(
 )
 CELLS = {
     "study": "small", "relation": "above", "size": "0.1", "paper_text": "0.12345", "here": "0.50000 ± 0.25000",
-    "identity": "same", "reason": "", "verdict": "agrees",
+    "identity": "same", "reason": "", "verdict": "agrees", "scale": "laptop", "statement": "It is 0.12345",
+    "origin": "made here", "rows": "value: one split 0 airfoil rmse, 10 chains, 100 draws = 0.5",
 }  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def lines(targets: frozenset[str] = frozenset(), scale: str = "demo", **changes:
     )
     tables = [f"results/demo/small/one/split{split}/metrics/metrics.parquet" for split in (0, 1)]
     known = SimpleNamespace(figure={"fireball": drawn, "small_fireball": drawn}.get, runs={"one": tables})
-    return farewell(atlas, Paths("results/demo"), figures, known, "Install R.", targets, 243.4).splitlines()
+    return farewell(atlas, Paths("results/demo"), figures, known, "Install R.", targets, 243.4).text.splitlines()
 
 
 def test_three_places_to_look_and_what_to_do_next() -> None:
@@ -102,28 +103,69 @@ def test_everything_among_the_targets_ends_as_everything() -> None:
     assert lines(frozenset({"all", "fireball"}))[0].endswith("Where to look first:")
 
 
-def test_a_step_ends_with_the_verdicts_of_its_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def runs(folder: Path, draws: str, machine: str) -> None:
+    """The runs that a page keeps."""
+    (folder / "kept").mkdir()
+    (folder / "kept/runs.csv").write_text(f"run,split,machine,vector_bits,draws\none,0,{machine},256,{draws}\n")
+
+
+def test_a_step_ends_with_its_claims_beside_what_is_expected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    made, kept = Path("results/demo/so_far/small"), Path("docs/results/small")
     missed = {"claim": "error", "verdict": "differs", "reason": "by 0.4", "identity": "reduced"}
-    page(Path("results/demo/so_far/small"), missed, CELLS | {"claim": "growth", "paper_text": "", "verdict": "holds"})
+    page(made, missed, CELLS | {"claim": "growth", "paper_text": "", "verdict": "holds"})
+    page(kept, {"claim": "error"})
+    runs(made, "abc", "EPYC")
+    runs(kept, "abc", "Xeon")
     assert lines(frozenset({"evaluate"})) == [
         "Made in 4 min 3 s:",
         "",
-        "  claim  paper    here               verdict",
-        "  error  0.12345  0.50000 ± 0.25000  differs (reduced): by 0.4",
-        "",
+        "small:",
+        "  differs (reduced), EXPECTED: agrees: It is 0.12345",
+        "      error: paper 0.12345, here 0.50000 ± 0.25000, limit > 0.1; by 0.4; "
+        "draws: 1 of 1 sets are the published ones (SHA-256)",
         "  results/demo/so_far/small/README.md",
+        "",
+        "made on: EPYC (256-bit vectors)",
+        "published draws: Xeon (256-bit vectors)",
+        "0 of 1 claims came out as expected; not: error",
     ]
     assert lines(frozenset({"so_far"}))[2] == "  results/demo/so_far/small/README.md  (1 holds, 1 differs)"
 
 
-def test_columns_of_verdicts_hold_what_was_published_and_measured() -> None:
-    rows = [CELLS | {"claim": "error"}, CELLS | {"claim": "grows", "paper_text": ""}, CELLS | {"claim": "left out"}]
-    assert verdict_lines(rows, ["error", "grows"]) == [
-        "claim  paper    here               verdict",
-        "error  0.12345  0.50000 ± 0.25000  agrees (same)",
-        "grows  > 0.1    0.50000 ± 0.25000  agrees (same)",
-    ]
+@pytest.mark.parametrize(
+    ("here", "expected", "draws", "lost"),
+    [
+        ({}, "agrees", "abc", []),
+        ({}, "agrees", "abd", []),
+        ({"verdict": "cannot tell"}, "agrees", "", ["error"]),
+        ({"origin": "came with the clone"}, "agrees", "abc", ["error"]),
+        ({"scale": "demo", "verdict": "differs"}, "agrees", "abc", []),
+        ({"claim": "another"}, "agrees", "abc", ["error"]),
+    ],
+)
+def test_what_is_not_as_expected_is_lost(
+    here: dict[str, str], expected: str, draws: str, lost: list[str], tmp_path: Path
+) -> None:
+    page(tmp_path / "made", {"claim": "error"} | here)
+    page(tmp_path / "kept", {"claim": "error", "verdict": expected})
+    runs(tmp_path / "made", "abc", "EPYC")
+    runs(tmp_path / "kept", draws, "EPYC")
+    found = checked(tmp_path / "made", tmp_path / "kept", ["error"], {})
+    assert found.lost == lost
+    text = {"abc": "1 of 1 sets", "abd": "0 of 1 sets", "": "no SHA-256 is kept"}[draws]
+    assert not found.lines or here.get("origin") or text in found.lines[1]
+
+
+def test_the_demo_ends_on_how_many_checks_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    checks = {"checks": {"takes": "a second", "scale": "demo", "claims": ["error"]}}
+    claims = {"small": CLAIMS.model_copy(update={"steps": ClaimsConfig.model_validate(
+        {"paper": "p", "steps": checks, "claims": {"error": CLAIM}}).steps})}  # fmt: skip
+    page(Path("results/demo/site/small"), {"claim": "error"})
+    assert lines(claims=claims)[-1] == "1 of 1 checks hold"
+    page(Path("results/demo/so_far/small"), {"claim": "error", "verdict": "differs", "reason": "by 0.4"})
+    assert lines(frozenset({"checks"}), claims=claims)[1:] == ["0 of 1 checks hold", "  error: differs: by 0.4"]
 
 
 def test_the_name_of_a_run_ends_with_its_scores_and_how_they_are_judged() -> None:

@@ -99,7 +99,7 @@ for name, of_studies in STEPS.items():
         threads: 1
         params:
             **told(pages=lambda w, of_studies=of_studies: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, of_studies)),
-            **told(site=lambda w: SO_FAR),
+            **told(site=lambda w: SO_FAR, count_here=lambda w: True),
             step="study_page.study_pages",
         message:
             f"Judging the claims of {name}"

@@ -1,8 +1,10 @@
 """What Snakemake prints when everything is made: where to look, how long it took, what to do next."""
 
 from collections.abc import Collection
+from pathlib import Path
+from typing import NamedTuple
 
-from bnn_atlas.config.claims.load import claims_of
+from bnn_atlas.config.claims.load import claims_of, figures_of
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.native.build import LOST, library
 from bnn_atlas.pipeline.claims import claim_targets
@@ -10,8 +12,10 @@ from bnn_atlas.pipeline.figures import Figures
 from bnn_atlas.pipeline.paths import Paths
 from bnn_atlas.pipeline.study_page import KEPT, so_far
 from bnn_atlas.pipeline.targets import Targets, steps
-from bnn_atlas.report.console import columns, count_line, read_rows, score_lines, verdict_lines
+from bnn_atlas.report.console import Checked, checked, checks, columns, count_line, read_rows, score_lines
 
+CHECKS = "checks"
+"""The step with the claims that hold at any scale."""
 NEXT = {
     "demo": (
         ("snakemake --cores 2 diagnostics", "a page per run on which to decide whether to trust it"),
@@ -23,6 +27,14 @@ NEXT = {
 """Scale -> commands to try next, each with what it makes."""
 
 
+class Farewell(NamedTuple):
+    """The last lines of a run."""
+
+    text: str
+    lost: list[str]
+    """Claims of the steps that were asked for that did not come out as expected."""
+
+
 def farewell(
     atlas: Atlas,
     paths: Paths,
@@ -31,7 +43,7 @@ def farewell(
     missing_r: str | None,
     targets: Collection[str],
     seconds: float,
-) -> str:
+) -> Farewell:
     """The last lines of a run; if only some targets were asked for, they say what was made for these.
 
     Args:
@@ -44,8 +56,14 @@ def farewell(
         seconds: since Snakemake started.
     """
     if targets and "all" not in targets:
-        made = [line for target in sorted(targets) for line in _made(target, atlas, paths, known)]
-        return "\n".join([f"Made in {_duration(seconds)}:", *made, *_not_compiled()]) if made else ""
+        steps_asked = {target: _checked(target, atlas, paths) for target in targets if target in steps(atlas.claims)}
+        made = [
+            line
+            for target in sorted(targets)
+            for line in (steps_asked[target].lines if target in steps_asked else _made(target, atlas, paths, known))
+        ]
+        text = "\n".join([f"Made in {_duration(seconds)}:", *made, *_not_compiled()]) if made else ""
+        return Farewell(text, [name for step in steps_asked.values() for name in step.lost])
     first = next(iter(atlas.studies))
     looks = [(f"{paths.results}/site/index.html", "what the papers say and what came out, with figures and runs")]
     looks += [(f"{paths.results}/figures/{first}/", f"the figures of {first}: PDF, PNG and the plotted numbers")]
@@ -60,7 +78,9 @@ def farewell(
         *_indented(NEXT[atlas.settings.scale]),
         "  docs/index.md, all that can be done from here",
     ]
-    return "\n".join(lines)
+    if atlas.settings.scale == "demo" and CHECKS in steps(atlas.claims):
+        lines += _checks(atlas, f"{paths.results}/site").lines
+    return Farewell("\n".join(lines), [])
 
 
 def _not_compiled() -> list[str]:
@@ -83,8 +103,6 @@ def _made(target: str, atlas: Atlas, paths: Paths, known: Targets) -> list[str]:
         folder = KEPT if target == "keep" else so_far(paths)
         start = [f"  {folder}/index.html"] if target == "so_far" else []
         return start + [line for study in atlas.studies for line in _judged(f"{folder}/{study}")]
-    if target in (of := steps(atlas.claims)):
-        return [line for study in of[target] for line in _checked(f"{so_far(paths)}/{study}", atlas, study, target)]
     if target in known.runs:
         folders = dict.fromkeys(f"  {file.rpartition('/')[0]}/" for file in known.runs[target])
         return [*folders, f"  judged by: snakemake --cores 2 so_far --config scale={atlas.settings.scale}"]
@@ -102,10 +120,37 @@ def _judged(page: str) -> list[str]:
     return [f"  {page}/README.md" + (f"  ({count_line(rows)})" if rows else "")]
 
 
-def _checked(page: str, atlas: Atlas, study: str, step: str) -> list[str]:
-    """The verdicts of a step's claims, and the page."""
-    table = verdict_lines(read_rows(f"{page}/claims.csv"), claims_of(atlas.claims[study], step))
-    return ["", *(f"  {line}".rstrip() for line in table), "", f"  {page}/README.md"]
+def _checked(step: str, atlas: Atlas, paths: Paths) -> Checked:
+    """The claims of a step, those of each study before its page, and how many came out as expected."""
+    if step == CHECKS:
+        return _checks(atlas, so_far(paths))
+    lines: list[str] = []
+    found = []
+    for study in steps(atlas.claims)[step]:
+        config, page = atlas.claims[study], f"{so_far(paths)}/{study}"
+        names = claims_of(config, step)
+        shown = {
+            figure: [run.name for run in atlas.studies[study].runs_of(atlas.studies[study].figures[figure].runs)]
+            for figure in figures_of(config, step)
+        }
+        one = checked(Path(page), Path(KEPT) / study, names, shown)
+        lines += ["", f"{study}:", *(f"  {line}" for line in one.lines), f"  {page}/README.md"]
+        found.append(one)
+    number, lost = sum(one.number for one in found), [name for one in found for name in one.lost]
+    lines += ["", *dict.fromkeys(line for one in found for line in one.machines)]
+    lines.append(f"{number - len(lost)} of {number} claims came out as expected" + _named(lost))
+    return Checked(lines, number, lost, [])
+
+
+def _checks(atlas: Atlas, pages: str) -> Checked:
+    """How many of the claims that hold at any scale do so, by the pages of the studies in a folder."""
+    named = {study: claims_of(atlas.claims[study], CHECKS) for study in steps(atlas.claims)[CHECKS]}
+    rows = [row for study in named for row in read_rows(f"{pages}/{study}/claims.csv") if row["claim"] in named[study]]
+    return checks(rows, sum(map(len, named.values())))
+
+
+def _named(lost: Collection[str]) -> str:
+    return f"; not: {', '.join(lost)}" if lost else ""
 
 
 def _indented(rows: Collection[tuple[str, str]]) -> list[str]:

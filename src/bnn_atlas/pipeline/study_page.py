@@ -105,6 +105,8 @@ def _steps(atlas: Atlas, study: str) -> list[tuple[str, str, int, list[str]]]:
         return []
     found = []
     for name, step in claims.steps.items():
+        if step.scale == "demo" != atlas.settings.scale:
+            continue
         chosen = {claim: claims.claims[claim] for claim in claims_of(claims, name)}
         named = (run for claim in chosen.values() for side in claim.sides.values() for run in side.runs)
         runs = atlas.studies[study].runs_of(tuple(named))

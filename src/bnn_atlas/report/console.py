@@ -3,7 +3,10 @@
 import csv
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from bnn_atlas.claims.rules import Verdict
+from bnn_atlas.kept import Origin
 from bnn_atlas.report.text import asked, counted, in_order
 
 SCORES = {"lppd": "LPPD", "rmse_original_units": "RMSE in the target's units", "accuracy": "accuracy"}
@@ -22,19 +25,83 @@ def read_rows(path: str | Path) -> list[Row]:
         return list(csv.DictReader(lines))
 
 
-def verdict_lines(rows: Collection[Row], claims: Collection[str]) -> list[str]:
-    """A table of some claims: name, published number or else what is asked, measured number, and verdict."""
-    cells = [
-        (
-            row["claim"],
-            row["paper_text"] or asked(row["relation"], float(row["size"])),
-            row["here"],
-            row["verdict"] + (f" ({row['identity']})" if row["identity"] else "") + _after(row["reason"]),
-        )
-        for row in rows
-        if row["claim"] in claims
+class Checked(NamedTuple):
+    """Claims that were checked, beside what the repository expects of them."""
+
+    lines: list[str]
+    number: int
+    lost: list[str]
+    """Claims without the verdict that was expected, or that results made here do not answer."""
+    machines: list[str]
+    """Where the runs were made, and where those that came with the clone."""
+
+
+def checked(page: Path, kept: Path, claims: Collection[str], figures: Mapping[str, Collection[str]]) -> Checked:
+    """Two lines for each of some claims: its verdict in words and as expected or not, its numbers, and its draws.
+
+    Args:
+        page: folder of the page of what was made here.
+        kept: folder of the page that came with the clone, whose verdicts of the same scale are expected.
+        claims: names of the claims.
+        figures: figure -> the runs that it shows, for claims about its numbers.
+    """
+    rows = [row for row in read_rows(page / "claims.csv") if row["claim"] in claims]
+    expected = {(row["claim"], row["scale"]): row["verdict"] for row in read_rows(kept / "claims.csv")}
+    made, published = (
+        {(row["run"], row["split"]): row for row in read_rows(folder / "kept" / "runs.csv")} for folder in (page, kept)
+    )
+    lines, lost, used = [], [], set()
+    for row in rows:
+        verdict, wanted = row["verdict"], expected.get((row["claim"], row["scale"]), "")
+        here = row["origin"] == Origin.HERE
+        as_expected = not wanted or wanted == verdict
+        if not (here and as_expected):
+            lost.append(row["claim"])
+        runs = {one.split(": ")[1].split(" split ")[0] for one in row["rows"].split("; ") if one}
+        runs = {run for name in runs for run in figures.get(name, [name])}
+        places = [place for place in made if place[0] in runs]
+        used |= set(places)
+        words = "as expected" if wanted and as_expected else f"EXPECTED: {wanted}" if wanted else "nothing expected"
+        identity = f" ({row['identity']})" if row["identity"] else ""
+        lines.append(f"{verdict}{identity}, {words}: {row['statement']}")
+        paper = f"paper {row['paper_text']}, " if row["paper_text"] else ""
+        size = asked(row["relation"], float(row["size"]))
+        facts = [f"{paper}here {row['here'] or '–'}, limit {size}", row["reason"], "" if here else row["origin"]]
+        facts.append(_draws(places, made, published) if here else "")
+        lines.append(f"    {row['claim']}: " + "; ".join(filter(None, facts)))
+    lost += sorted({*claims} - {row["claim"] for row in rows})
+    machines = [
+        f"{where}: {', '.join(names)}"
+        for where, of in (("made on", made), ("published draws", published))
+        if (names := dict.fromkeys(_machine(of[place]) for place in sorted(used) if place in of))
     ]
-    return columns([("claim", "paper", "here", "verdict"), *cells])
+    return Checked(lines, len(claims), lost, machines)
+
+
+def _draws(
+    places: Sequence[tuple[str, str]], made: Mapping[tuple[str, str], Row], published: Mapping[tuple[str, str], Row]
+) -> str:
+    """Whether the draws of these runs and splits are the published ones, by their SHA-256."""
+    if not places:
+        return "no draws"
+    known = [place for place in places if place in published and published[place]["draws"]]
+    same = sum(made[place]["draws"] == published[place]["draws"] for place in known)
+    if not known:
+        return "of the published draws no SHA-256 is kept"
+    return f"draws: {same} of {len(known)} sets are the published ones (SHA-256)"
+
+
+def _machine(row: Row) -> str:
+    """Processor, and width of its vectors if that is known."""
+    return row["machine"] + (f" ({row['vector_bits']}-bit vectors)" if row["vector_bits"] else "")
+
+
+def checks(rows: Collection[Row], number: int) -> Checked:
+    """How many of `number` claims, by their rows, agree or hold, and a line for each that does not."""
+    lost = [row for row in rows if row["verdict"] not in (Verdict.AGREES, Verdict.HOLDS)]
+    failed = [f"  {row['claim']}: {row['verdict']}{_after(row['reason'])}" for row in lost]
+    good = len(rows) - len(lost)
+    return Checked([f"{good} of {number} checks hold", *failed], number, [row["claim"] for row in lost], [])
 
 
 def count_line(rows: Collection[Row]) -> str:

@@ -60,6 +60,13 @@ def test_a_step_has_its_claims_and_those_of_the_steps_that_it_includes(tmp_path:
     assert figures_of(loaded(tmp_path, study, {"first": "quick"}, quick=QUICK), "quick") == []
 
 
+def test_questions_of_this_project_are_answered_on_other_data_too(
+    tmp_path: Path, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CLAIMS, "other_data", CLAIMS["other_data"] | {"read_in": "own", "place": None})
+    assert claims_of(loaded(tmp_path, study, {"other_data": "quick"}, quick=QUICK), "quick") == ["other_data"]
+
+
 @pytest.mark.parametrize(
     ("of", "changes", "expected"),
     [

@@ -578,7 +578,7 @@ def _drawn(figure: str, study: Study, scale: Scale) -> bool:
 
 
 def _unanswered(claim: Claim, study: Study, scale: Scale) -> str:
-    """Why a scale cannot answer a claim; empty if it can."""
+    """Why a scale cannot answer a claim; empty if it can. On other data, it answers this project's own questions."""
     if claim.in_figure is not None:
         return "" if _drawn(claim.figure or "", study, scale) else f"it does not draw '{claim.figure}'"
     runs, paper = by_name(study.runs_at[scale]), by_name(study.runs_at["paper"])
@@ -587,7 +587,7 @@ def _unanswered(claim: Claim, study: Study, scale: Scale) -> str:
             if not runs.get(name):
                 return f"it does not run '{name}'"
             for run in runs[name]:
-                if run.config.dataset not in _datasets(paper[name]):
+                if claim.read_in != "own" and run.config.dataset not in _datasets(paper[name]):
                     return f"it runs '{name}' on other data ({run.config.dataset})"
                 if side.chains is not None and run.config.chains < side.chains:
                     return f"'{name}' has {run.config.chains:,} chains there, not {side.chains:,}"
