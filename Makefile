@@ -78,6 +78,7 @@ sbom: setup
 schema: setup
 	python -m bnn_atlas.config.pages.schema
 	python -m bnn_atlas.config.metrics
+	python -m bnn_atlas.report.artifact
 
 # The picture of the README and those of docs/figures.md, from the demo.
 picture: setup
