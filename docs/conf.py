@@ -39,6 +39,12 @@ class Anchors(Transform):
                 self.document.myst_slugs.setdefault(name, (0, name, name))
 
 
+def _added_by_sklearn(app: Sphinx, what: str, name: str, *_: object) -> bool | None:
+    """Leave out the methods that scikit-learn adds to estimators for its routing of metadata."""
+    return True if name.endswith("_request") else None
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.add_transform(Anchors)
+    app.connect("autodoc-skip-member", _added_by_sklearn)
