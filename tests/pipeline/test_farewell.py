@@ -139,6 +139,7 @@ def test_a_step_ends_with_its_claims_beside_what_is_expected(tmp_path: Path, mon
         ({}, "agrees", "abc", []),
         ({}, "agrees", "abd", []),
         ({"verdict": "cannot tell"}, "agrees", "", ["error"]),
+        ({}, "to run", "abc", []),
         ({"origin": "came with the clone"}, "agrees", "abc", ["error"]),
         ({"scale": "demo", "verdict": "differs"}, "agrees", "abc", []),
         ({"claim": "another"}, "agrees", "abc", ["error"]),
