@@ -148,7 +148,7 @@ class Results:
 
     def _run(self, run: str) -> dict[str, Any]:
         split = {"tables": [str(self.table(run))], "settings": SETTINGS, "traces": {self.trace(run): ["data"]}}
-        return {"settings": f"hash of {run}", "set": {}, "code": "now", "reductions": "", "splits": [split]}
+        return {"settings": f"hash of {run}", "set": {"steps": 9}, "code": "now", "reductions": "", "splits": [split]}
 
 
 @pytest.fixture
@@ -191,6 +191,7 @@ def test_a_campaign_in_three_sittings(results: Results) -> None:
     }  # fmt: skip
     assert claims["number"]["value"] == "0.6"
     assert claims["compared"]["difference"] == "0.25"
+    assert json.loads((results.kept / "kept/settings.json").read_text())["hash of one"] == {"steps": 9}
 
     page, jobs = (results.kept / "README.md").read_text(), pd.read_csv(results.kept / "kept/jobs.csv")
     assert "![curve](curve.png)" in (results.kept / "figures.md").read_text()
