@@ -32,14 +32,13 @@ draw_figure <- function(figure, data, settings, png, pdf, title, note, head, fon
   c(result, list(warnings = warnings))
 }
 
-# A small line at the bottom right that says what scale the figure was made at, and small lines above the panels that say
-# whom not to trust.
+# A small line at the bottom right that says what scale the figure was made at, and small lines above all else that say
+# whom not to trust; the figure keeps its own subtitle.
 with_note <- function(plot, note, head) {
   theme <- theme_atlas() +
-    ggplot2::theme(plot.subtitle = ggplot2::element_text(size = 6, colour = "#5F5F5F", hjust = 0))
-  annotation <- patchwork::plot_annotation(
-    subtitle = if (head != "") head, caption = if (note != "") note, theme = theme
-  )
+    ggplot2::theme(plot.title = ggplot2::element_text(size = 6, colour = grey_text, hjust = 0))
+  or_none <- function(text) if (text == "") ggplot2::waiver() else text
+  annotation <- patchwork::plot_annotation(title = or_none(head), caption = or_none(note), theme = theme)
   plot + annotation
 }
 
