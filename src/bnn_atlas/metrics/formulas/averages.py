@@ -1,6 +1,6 @@
-"""Scores of a Bayesian model average: its density at held-out rows, and the error of its mean.
+"""Scores of a Bayesian model average: its density at held-out rows, and the error of its mean function.
 
-All take arrays of a PredictiveSummary, without divergent chains: C chains of S draws each, n rows, k classes.
+All functions take arrays of a PredictiveSummary, without divergent chains: C chains of S draws each, n rows, k classes.
 """
 
 from itertools import pairwise
@@ -43,12 +43,12 @@ def mixture_log_density(log_density_by_chain: np.ndarray) -> np.ndarray:
 
 
 def lppd_per_chain(log_density_by_chain: np.ndarray) -> np.ndarray:
-    """LPPD of each chain alone [C]."""
+    """LPPD [C] of each chain on its own."""
     return log_density_by_chain.mean(axis=1)
 
 
 def chain_counts(total: int, few: int = 20) -> np.ndarray:
-    """Numbers of chains to report: all up to `few`, else 1, 2, 5, 10, 20, 50, ... and `total`."""
+    """Numbers of chains to report: 1 to `total` if that is at most `few`, else 1, 2, 5, 10, 20, 50, ..., `total`."""
     if total <= few:
         return np.arange(1, total + 1)
     series = [m * 10**e for e in range(len(str(total))) for m in (1, 2, 5) if m * 10**e < total]
@@ -58,9 +58,9 @@ def chain_counts(total: int, few: int = 20) -> np.ndarray:
 def lppd_over_chains(log_density_by_chain: np.ndarray, counts: np.ndarray, orderings: int, seed: int) -> Curve:
     """LPPD of the first 1, 2, ... chains, averaged over random orders of the chains.
 
-    The deviation is the population standard deviation over orderings, as published. Orderings share chains, so it is
-    zero once all chains are in: it describes the choice of chains. The error of the LPPD is the error of the mean over
-    rows.
+    The deviation is the population standard deviation over orderings, as published. Orderings share chains, so the
+    deviation is zero once all chains are in: it measures only the choice of chains. The error of the LPPD is the error
+    of the mean over rows.
     """
     chains = len(log_density_by_chain)
     values, rows = density_over_chains(log_density_by_chain, counts, orderings, seed)
@@ -109,21 +109,21 @@ def moment_matched_log_density(
     """Log density N(y_i; m_i, v_i) at each row [n], with the mixture's mean and variance.
 
     m = E mu and v = E sigma^2 + E mu^2 - m^2, expectations over chains and draws.
-    One Gaussian instead of the mixture: what scikit-learn-contrib/bde publishes as NLL. Arguments [C, n].
+    This is one Gaussian instead of the mixture, which scikit-learn-contrib/bde publishes as NLL. Arguments [C, n].
     """
     centre, variance = mixture_moments(mean, second_moment, noise_variance)
     return -0.5 * (LOG_2PI + np.log(variance) + (y - centre) ** 2 / variance)
 
 
 def error_of_mean(values: np.ndarray) -> float | None:
-    """Standard error sd / sqrt(n) of the mean of independent values; None for fewer than two, or if one is infinite."""
+    """Standard error sd / sqrt(n) of the mean of independent values; None for fewer than two or any infinite values."""
     if len(values) < 2 or not np.isfinite(values).all():
         return None
     return float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def _errors(rows: np.ndarray) -> np.ndarray:
-    """`error_of_mean` of each row of values [g, n]; NaN for None."""
+    """`error_of_mean` of each row of values [g, n], with NaN in place of None."""
     errors = [error_of_mean(values) for values in rows]
     return np.array([np.nan if error is None else error for error in errors])
 
@@ -162,9 +162,9 @@ def stacking_weights(log_density: np.ndarray) -> np.ndarray:
     """Weights w [C] on the simplex that maximise (1/n) sum_i log sum_c w_c p_ic, from log densities [C, n].
 
     The objective is concave. An expectation-maximisation step w_c <- w_c g_c, with g_c the mean over rows of
-    p_ic / sum_k w_k p_ik, never lowers it, and the optimum is at most max_c g_c - 1 above the current value; steps end
-    when that bound reaches `TOLERANCE`. Rows at which every chain has density 0 say nothing and are left out.
-    Yao, Vehtari and Gelman 2022, Stacking for Non-mixing Bayesian Computations, equation 3.
+    p_ic / sum_k w_k p_ik, never lowers it, and the optimum is at most max_c g_c - 1 above the current value; the steps
+    end when this bound reaches `TOLERANCE`. Rows at which every chain has density 0 carry no information and are left
+    out. Yao, Vehtari and Gelman 2022, Stacking for Non-mixing Bayesian Computations, equation 3.
     """
     largest = log_density.max(axis=0)
     density = np.exp(log_density[:, np.isfinite(largest)] - largest[np.isfinite(largest)])

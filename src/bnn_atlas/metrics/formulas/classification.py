@@ -1,7 +1,7 @@
 """Scores of class probabilities: against labels, against other probabilities, and for detecting rows of other data.
 
 Probabilities are [n, k] of any floating type and are converted to float64; labels are class numbers [n]. All functions
-raise PredictionError for other arrays (`as_labelled`).
+raise PredictionError for invalid arrays (`as_labelled`).
 
 Rows of the data set are called inside, rows of another data set outside (out of distribution). Inside is the positive
 class: a score is meant to be larger inside. One such score is the largest probability (Hendrycks and Gimpel 2017, A
@@ -18,7 +18,7 @@ from bnn_atlas.metrics.formulas.averages import error_of_mean
 from bnn_atlas.metrics.tables.measurement import PredictionError
 
 TOLERANCE = 1e-3
-"""How far the probabilities of a row may sum from 1; float16 needs it."""
+"""How far the sum of a row's probabilities may be from 1; float16 rounding makes this necessary."""
 
 
 def hits(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -30,8 +30,8 @@ def hits(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def brier_rows(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Brier score sum_j (p_j - 1[j = y])^2 of each row [n], summed over classes: 0 is best, 2 is worst.
 
-    Brier 1950, Verification of Forecasts Expressed in Terms of Probability. The binary score of many libraries, which
-    looks at one class only, is half of this for two classes.
+    Brier 1950, Verification of Forecasts Expressed in Terms of Probability. For two classes, the binary score of many
+    libraries, which uses one class only, is half of this score.
     """
     p, y = as_labelled(probabilities, labels)
     return (p**2).sum(axis=1) - 2 * p[np.arange(len(y)), y] + 1
@@ -43,9 +43,9 @@ def confidence(probabilities: np.ndarray) -> np.ndarray:
 
 
 def one_minus_confidence(probabilities: np.ndarray) -> np.ndarray:
-    """Probability of all classes but the most probable one [n], summed directly.
+    """Summed probability [n] of all classes except the most probable one.
 
-    Unlike 1 - `confidence` it still distinguishes rows whose largest probability was rounded to 1.
+    Unlike 1 - `confidence`, this still distinguishes rows whose largest probability was rounded to 1.
     """
     p = as_probabilities(probabilities)
     return np.partition(p, -1, axis=1)[:, :-1].sum(axis=1)
@@ -57,7 +57,7 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
 
 
 def entropy_histogram(probabilities: np.ndarray, bins: int) -> np.ndarray:
-    """Share of rows [bins] whose entropy lies in each of equally wide bins of [0, log k], closed on the left."""
+    """Fraction of rows [bins] with entropy in each of several equally wide bins of [0, log k], closed on the left."""
     largest = np.log(np.shape(probabilities)[1])
     counts, _ = np.histogram(np.minimum(entropy(probabilities), largest), bins=bins, range=(0.0, largest))
     return counts / len(probabilities)
@@ -66,8 +66,8 @@ def entropy_histogram(probabilities: np.ndarray, bins: int) -> np.ndarray:
 def as_probabilities(probabilities: np.ndarray, name: str = "probabilities") -> np.ndarray:
     """Class probabilities [n, k] as float64.
 
-    Raises PredictionError for another shape, no rows, fewer than two classes, a type that is not floating, and for
-    the first row that has a NaN or a negative value or does not add up to 1 within 0.001.
+    Raises PredictionError for the wrong shape, no rows, fewer than two classes, or a type that is not floating; or if a
+    row contains a NaN or a negative value, or does not add up to 1 within 0.001 (naming the first such row).
     """
     array = np.asarray(probabilities)
     if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2:
@@ -89,7 +89,7 @@ def as_probabilities(probabilities: np.ndarray, name: str = "probabilities") -> 
 
 
 def as_labelled(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Checked probabilities [n, k] as float64 and labels [n] as int64; PredictionError where they do not match."""
+    """Checked probabilities [n, k] as float64 and labels [n] as int64; PredictionError if they do not match."""
     p, y = as_probabilities(probabilities), np.asarray(labels)
     if y.shape != p.shape[:1]:
         raise PredictionError(f"labels have shape {list(y.shape)} for {len(p)} rows of probabilities; expected [n]")
@@ -103,7 +103,7 @@ def as_labelled(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarr
 
 
 def as_pair(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two sets of probabilities for the same rows, both checked; PredictionError where their shapes differ."""
+    """Two sets of probabilities for the same rows, both checked; PredictionError if their shapes differ."""
     if np.shape(p) != np.shape(q):
         raise PredictionError(
             f"probabilities of shape {list(np.shape(p))} and {list(np.shape(q))} cannot be compared; "
@@ -115,18 +115,18 @@ def as_pair(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def auroc(inside: np.ndarray, outside: np.ndarray) -> float:
     """Area under the ROC curve, P(inside > outside) + P(inside = outside) / 2, of scores [n] and [m].
 
-    Computed from ranks (the Mann-Whitney statistic), ties counting one half as in the trapezoidal rule; 0.5 is chance.
-    PredictionError for scores that are not finite.
+    Computed from ranks (the Mann-Whitney statistic), with ties counting one half, as in the trapezoidal rule; 0.5 is
+    chance. PredictionError for scores that are not finite.
     """
     return float(_placements(*checked_scores(inside, outside))[0].mean())
 
 
 def auroc_error(inside: np.ndarray, outside: np.ndarray) -> float | None:
-    """Standard error of `auroc` for independent rows; None with fewer than two rows on a side.
+    """Standard error of `auroc` for independent rows; None if either side has fewer than two rows.
 
-    sqrt(var_i / n + var_o / m): var_i is the variance over inside rows of the share of outside rows below each, and
-    var_o the variance over outside rows of the share of inside rows above each.
-    DeLong, DeLong and Clarke-Pearson 1988, Comparing the Areas under Two or More Correlated ROC Curves.
+    sqrt(var_i / n + var_o / m): var_i is the variance, over inside rows, of the fraction of outside rows below each
+    inside row; var_o is the variance, over outside rows, of the fraction of inside rows above each outside row. DeLong,
+    DeLong and Clarke-Pearson 1988, Comparing the Areas under Two or More Correlated ROC Curves.
     """
     inside, outside = checked_scores(inside, outside)
     if min(len(inside), len(outside)) < 2:
@@ -136,7 +136,7 @@ def auroc_error(inside: np.ndarray, outside: np.ndarray) -> float | None:
 
 
 def fpr95(inside: np.ndarray, outside: np.ndarray) -> float:
-    """Share of outside rows that pass the highest threshold which at least 95 % of inside rows pass.
+    """Fraction of outside rows that pass the highest threshold passed by at least 95 % of inside rows.
 
     The threshold is the ceil(0.95 n)-th largest inside score, and a score equal to it passes: the false positive rate
     of the ROC curve's first point with a true positive rate of 0.95 or more. 0 is best, 0.95 is chance.
@@ -148,7 +148,7 @@ def fpr95(inside: np.ndarray, outside: np.ndarray) -> float:
 
 
 def _placements(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Share of outside rows below each inside row [n], of inside rows above each outside row [m]; ties count half."""
+    """Fraction of outside rows below each inside row [n], and of inside rows above each outside row [m]; ties: half."""
     from scipy.stats import rankdata  # slow to import
 
     n, m = len(inside), len(outside)
@@ -159,7 +159,7 @@ def _placements(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np
 
 
 def checked_scores(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both sets of scores as float64, [n] and [m]; PredictionError for other shapes and scores that are not finite."""
+    """Both sets of scores as float64, [n] and [m]; PredictionError for wrong shapes or non-finite scores."""
     arrays = []
     for name, values in (("inside", inside), ("outside", outside)):
         array = np.asarray(values, dtype=np.float64)
@@ -174,8 +174,8 @@ def checked_scores(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray,
 class Comparison(NamedTuple):
     """Agreement and total variation, each with the standard error of its mean (None for a single value).
 
-    How close two predictive distributions are, for example a method's and full-batch HMC's: Izmailov et al. 2021, What
-    Are Bayesian Neural Network Posteriors Really Like?, section 9.1.
+    They measure how close two predictive distributions are, for example a method's and full-batch HMC's: Izmailov et
+    al. 2021, What Are Bayesian Neural Network Posteriors Really Like?, section 9.1.
     """
 
     agreement: float
@@ -197,12 +197,12 @@ def total_variation_rows(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def compare(p: np.ndarray, q: np.ndarray) -> Comparison:
-    """Mean over rows of agreement and total variation between two sets of probabilities; 1 and 0 for equal sets."""
+    """Mean agreement and total variation over rows between two sets of probabilities; 1 and 0 if the sets are equal."""
     return _means(agreement_rows(p, q), total_variation_rows(p, q))
 
 
 class Ceiling(NamedTuple):
-    """How close a single chain comes to the others. An average over many chains can come closer to a reference."""
+    """How close single chains come to the other chains. An average over many chains can be closer to a reference."""
 
     agreement: np.ndarray
     """[C], one value per chain."""
@@ -211,7 +211,7 @@ class Ceiling(NamedTuple):
 
     @property
     def comparison(self) -> Comparison:
-        """Means over chains, with standard errors as if the comparisons were independent; none for two chains."""
+        """Means over chains; standard errors treat the comparisons as independent, and are None for two chains."""
         found = _means(self.agreement, self.total_variation)
         if len(self.agreement) > 2:
             return found
@@ -221,7 +221,8 @@ class Ceiling(NamedTuple):
 def ceiling(chains: np.ndarray) -> Ceiling:
     """Each chain's averaged probabilities against the mean over all other chains, from [C, n, k].
 
-    The column `HMC (reference)` of the paper's table in section 9.1. PredictionError for fewer than two chains.
+    This is the column `HMC (reference)` of the table in section 9.1 of Izmailov et al. 2021. PredictionError for fewer
+    than two chains.
     """
     chains = np.asarray(chains)
     if chains.ndim != 3 or len(chains) < 2:

@@ -1,7 +1,7 @@
 """Distances: between functions of draws, between predictive distributions, to targets, and from draws to their prior.
 
-A draw of a regression predicts N(mu_i, sd_i^2) at each of n rows; arrays hold m draws, [m, n], in the units of the
-target. Sommer et al. 2025, Approximate Posteriors in Neural Networks: A Sampling Perspective.
+A draw of a regression predicts N(mu_i, sd_i^2) at each of n rows. Arrays [m, n] hold m draws, in units of the target.
+Sommer et al. 2025, Approximate Posteriors in Neural Networks: A Sampling Perspective.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 from bnn_atlas.metrics.tables.measurement import PredictionError
 
 MAX_BYTES = 256 * 2**20
-"""Working memory, apart from results [m, m]."""
+"""Bytes of working memory, excluding results [m, m]."""
 DISTINGUISHABLE = 1.96
 """|z| at and above which two draws' functions differ significantly at level 0.05."""
 
@@ -26,11 +26,11 @@ class Pairs(NamedTuple):
     alike: int
     """Pairs with |z| < 1.96."""
     undefined: int
-    """Pairs without a z, because a mean function is constant over the rows; they are not in `alike`."""
+    """Pairs whose z is undefined because a mean function is constant over the rows; not counted in `alike`."""
 
     @property
     def share(self) -> float:
-        """Indistinguishable pairs as a share of the pairs with a z; NaN if no pair has one."""
+        """Fraction of indistinguishable pairs among the pairs with a defined z; NaN if there are no such pairs."""
         defined = self.total - self.undefined
         return self.alike / defined if defined else float("nan")
 
@@ -39,9 +39,9 @@ def wasserstein_squared(mean: np.ndarray, scale: np.ndarray, max_bytes: int = MA
     """Squared 2-Wasserstein distances between the predictions of all pairs of draws, [m, m].
 
     W2^2(a, b) = sum_i (mu_ai - mu_bi)^2 + (sd_ai - sd_bi)^2, the distance between two Gaussians with diagonal
-    covariance, in squared units of the target. It is a sum over rows and grows with their number. `mean` and `scale`
-    (standard deviations) are [m, n]. Working memory stays near `max_bytes`. Raises PredictionError for shapes that
-    differ, values that are not finite and deviations that are not positive.
+    covariance, in squared units of the target. The distance is a sum over rows, so it grows with the number of rows.
+    `mean` and `scale` (standard deviations) are [m, n]. Working memory stays near `max_bytes`. Raises PredictionError
+    if shapes differ, a value is not finite or a deviation is not positive.
     """
     from scipy.spatial.distance import pdist, squareform  # slow to import
 
@@ -58,11 +58,11 @@ def significance(mean: np.ndarray, scale: np.ndarray, max_bytes: int = MAX_BYTES
     """Whether two draws' functions differ in their mean over the rows: z of all pairs [m, m], antisymmetric.
 
     z_ab = sqrt(n) mean_i(mu_ai - mu_bi) / sqrt(mean_i(sd_ai^2 + sd_bi^2 - 2 rho_ab sd_ai sd_bi)), where rho_ab is
-    Pearson's correlation of the two mean functions over the n rows: errors of functions that move together cancel in
-    their difference. |z| >= 1.96 is a significant difference. Only the mean difference over the rows counts: two
-    functions that differ upwards in one place and downwards in another have a small z and a large
-    `wasserstein_squared`. A pair with equal means over the rows has z = 0; NaN where rho is undefined because a mean
-    function is constant. Arguments and errors as for `wasserstein_squared`; at least two rows.
+    Pearson's correlation of the two mean functions over the n rows: errors that the two functions have in common cancel
+    in their difference. |z| >= 1.96 is a significant difference. Only the mean difference over the rows counts: if one
+    function is larger at some rows and smaller at others, z can be small although `wasserstein_squared` is large. A
+    pair with equal means over the rows has z = 0; NaN where rho is undefined because a mean function is constant.
+    Arguments and errors as for `wasserstein_squared`; at least two rows.
     """
     mean, scale = checked_draws(mean, scale)
     draws, rows = mean.shape
@@ -75,7 +75,7 @@ def significance(mean: np.ndarray, scale: np.ndarray, max_bytes: int = MAX_BYTES
         covariance += deviation @ deviation.T
         cross += sd @ sd.T
     norm = np.sqrt(np.diag(covariance))
-    # Below this share of a function's size the deviations are rounding errors of its mean.
+    # Below this fraction of a function's size, the deviations are rounding errors of its mean.
     norm[norm <= np.sqrt(rows) * np.abs(centre) * rows * np.finfo(np.float64).eps] = np.nan
     with np.errstate(invalid="ignore", divide="ignore"):
         rho = np.clip(covariance / np.outer(norm, norm), -1.0, 1.0)
@@ -89,7 +89,7 @@ def significance(mean: np.ndarray, scale: np.ndarray, max_bytes: int = MAX_BYTES
 
 
 def pairs_alike(z: np.ndarray) -> Pairs:
-    """Count the pairs of different draws in a matrix of `significance`, and the pairs that it cannot tell apart."""
+    """Count the pairs of different draws in a matrix from `significance`, and the pairs that z cannot distinguish."""
     upper = z[np.triu_indices(len(z), 1)]
     return Pairs(upper.size, int(np.sum(np.abs(upper) < DISTINGUISHABLE)), int(np.sum(np.isnan(upper))))
 
@@ -98,7 +98,8 @@ def mixture_quantile(mean: np.ndarray, scale: np.ndarray, level: float) -> np.nd
     """Quantile of the equal mixture of N(mu, sd^2) over m draws at each row [n], in the units of the target.
 
     Solves (1/m) sum_s Phi((y - mu_s) / sd_s) = level by bisection between the smallest and the largest quantile of the
-    draws, to full float64 accuracy. Raises PredictionError for a level outside (0, 1) and as in `wasserstein_squared`.
+    draws, to full float64 accuracy. Raises PredictionError for a level outside (0, 1), and in the same cases as
+    `wasserstein_squared`.
     """
     from_draws = checked_draws(mean, scale)
     if not 0 < level < 1:
@@ -155,7 +156,7 @@ def interval_score(
 
 def _mean_absolute(mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Mean of |N(mean, scale^2)|."""
-    with np.errstate(over="ignore"):  # where z^2 overflows float64, the density is 0
+    with np.errstate(over="ignore"):  # if z^2 overflows float64, the density is 0
         z = mean / scale
         return mean * (2 * ndtr(z) - 1) + scale * np.sqrt(2 / np.pi) * np.exp(-0.5 * z**2)
 
@@ -169,7 +170,7 @@ def _parts(mean: np.ndarray, max_bytes: int) -> Iterator[slice]:
 
 
 def checked_draws(mean: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both as arrays [m, n]; PredictionError as in `wasserstein_squared`."""
+    """Mean and scale as arrays [m, n]; PredictionError in the same cases as `wasserstein_squared`."""
     mean, scale = np.asarray(mean), np.asarray(scale)
     if mean.ndim != 2 or mean.shape != scale.shape or not mean.size:
         raise PredictionError(f"mean has shape {mean.shape} and scale {scale.shape}; expected [draws, rows] for both")
@@ -185,9 +186,9 @@ def checked_draws(mean: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.n
 POINTS = 2001
 """Points at which two distribution functions are compared."""
 REACH = 8.0
-"""How far these points reach beyond the outermost means, in standard deviations of the noise."""
+"""Distance from the outermost means to the outermost of these points, in standard deviations of the noise."""
 MOST_DRAWS = 1000
-"""Largest number of a mixture's draws that are used, evenly spread, as in the competition of Wilson et al. 2022."""
+"""Largest number of evenly spread draws of a mixture that are used, as in the competition of Wilson et al. 2022."""
 
 
 def wasserstein_1(mean_p: np.ndarray, scale_p: np.ndarray, mean_q: np.ndarray, scale_q: np.ndarray) -> np.ndarray:
@@ -196,9 +197,9 @@ def wasserstein_1(mean_p: np.ndarray, scale_p: np.ndarray, mean_q: np.ndarray, s
     Means and scales are [s, n] over the draws of each predictive distribution, observation noise included; at most
     MOST_DRAWS draws are used. The integral is a trapezoidal sum over a grid that extends REACH standard deviations of
     the widest noise beyond the outermost means. Evaluating Approximate Inference in Bayesian Deep Learning (Wilson et
-    al. 2022) measures the same distance from 1,000 draws with noise, and calls it W2.
+    al. 2022) measures the same distance from 1,000 draws with noise, but calls the distance W2.
 
-    Raises PredictionError for means and scales of other shapes, and for scales that are not positive.
+    Raises PredictionError for means and scales of the wrong shape, and for scales that are not positive.
     """
     p, q = (_thinned(*pair) for pair in ((mean_p, scale_p), (mean_q, scale_q)))
     if p[0].shape[1] != q[0].shape[1]:
@@ -224,23 +225,23 @@ def _row(mean_p: np.ndarray, scale_p: np.ndarray, mean_q: np.ndarray, scale_q: n
 
 
 def _distribution(grid: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """F at the grid points [g]: the mean over draws."""
+    """Distribution function F of the mixture at the grid points [g]: the mean over draws."""
     return ndtr((grid[:, None] - mean) / scale).mean(axis=1)
 
 
 def joint_prior_distance(counts: np.ndarray, x_edges: np.ndarray, y_edges: np.ndarray, draws: int, sd: float) -> float:
-    """Distance of draws to N(0, sd^2 I) in two dimensions, from counts: the largest difference of shares in a quadrant.
+    """Distance of draws to N(0, sd^2 I) in two dimensions: the largest difference in the probability of a quadrant.
 
     max |share of the draws in Q - N(0, sd^2 I)(Q)| over all quadrants Q around a corner of the cells, within the limits
-    of the cells (Peacock 1983 takes the draws as corners). It is at least the largest difference between the marginals
-    at the edges of the cells, and also detects ridges and crosses with the same marginals as the prior. NaN without
-    draws.
+    of the cells (Peacock 1983 takes the draws as corners). The distance is at least the largest difference between the
+    marginals at the edges of the cells; it also detects ridges and crosses with the same marginals as the prior. NaN
+    without draws.
 
     Args:
         counts: number of draws in each cell [x bin, y bin] inside the limits.
         x_edges: [x bins + 1].
         y_edges: [y bins + 1].
-        draws: number of all draws, inside the limits or not.
+        draws: number of all draws, inside and outside the limits.
         sd: standard deviation of the prior.
     """
     if draws < 1:

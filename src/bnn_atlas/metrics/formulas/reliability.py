@@ -1,8 +1,8 @@
 """Calibration: interval coverage, PIT, and calibration errors of class probabilities.
 
-A calibration error of classes compares, bin by bin, how often something happened with how probable it was said to be;
-confidence is the largest probability of a row, a hit is a row whose most probable class (ties: the lowest number) is
-its label. Class probabilities [n, k] and labels [n] are checked (`classification.as_labelled`).
+A calibration error of classes compares, bin by bin, how often an event happened with its predicted probability.
+Confidence is the largest probability of a row. A hit is a row whose most probable class (for ties, the lowest class
+number) is its label. Class probabilities [n, k] and labels [n] are checked (`classification.as_labelled`).
 """
 
 from typing import NamedTuple
@@ -18,16 +18,16 @@ class Bins(NamedTuple):
     confidence: np.ndarray
     """[b]."""
     accuracy: np.ndarray
-    """[b] share of hits."""
+    """[b] fraction of hits."""
     rows: np.ndarray
     """[b] number of rows."""
 
 
 def coverage(pit: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Share of rows inside the equal-tailed central interval of each nominal level [J].
+    """Fraction of rows inside the equal-tailed central interval of each nominal level [J].
 
-    pit [n] is the mixture's predictive CDF at y, so y is inside exactly if (1-a)/2 <= pit <= (1+a)/2:
-    no predictive draws, no quantile search.
+    pit [n] is the mixture's predictive CDF at y, so y is inside exactly if (1-a)/2 <= pit <= (1+a)/2. No predictive
+    draws and no quantile search are needed.
     """
     distance = 2 * np.abs(pit - 0.5)
     return (distance[None, :] <= levels[:, None]).mean(axis=1)
@@ -39,7 +39,7 @@ def calibration_error(nominal: np.ndarray, observed: np.ndarray) -> float:
 
 
 def pit_histogram(pit: np.ndarray, bins: int) -> np.ndarray:
-    """Share of rows [bins] whose PIT lies in each of equally wide bins of [0, 1]; 1/bins each if calibrated."""
+    """Fraction of rows [bins] whose PIT lies in each of several equal bins of [0, 1]; each is 1/bins if calibrated."""
     counts, _ = np.histogram(pit, bins=bins, range=(0.0, 1.0))
     return counts / len(pit)
 
@@ -56,11 +56,11 @@ def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bi
 
 
 def expected_calibration_error_equal_mass(probabilities: np.ndarray, labels: np.ndarray, bins: int) -> float:
-    """ECE over bins of equally many rows: the right edge of bin b is the ceil(b n / bins)-th smallest confidence.
+    """ECE over bins with equal numbers of rows: the right edge of bin b is the ceil(b n / bins)-th smallest confidence.
 
-    A bin includes its right edge, and the first also the smallest confidence, so every row counts. Rows of equal
-    confidence share a bin whatever their order, so bins differ in size where there are ties.
-    Nixon et al. 2019, Measuring Calibration in Deep Learning, section 3 (adaptive calibration error), on confidences.
+    A bin includes its right edge, and the first bin also includes the smallest confidence, so every row counts. Rows of
+    equal confidence share a bin whatever their order, so ties make the bins differ in size. Nixon et al. 2019,
+    Measuring Calibration in Deep Learning, section 3 (adaptive calibration error), on confidences.
     """
     confidence, hit = confidence_and_hits(probabilities, labels)
     gap, _ = bin_gaps(_equal_mass(confidence, bins), hit - confidence, bins)
@@ -102,13 +102,13 @@ def static_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins
 
 
 def confidence_and_hits(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Confidence of each row, and whether its most probable class is the label; both [n]."""
+    """Confidence [n] of each row, and whether the row is a hit [n]."""
     p, y = as_labelled(probabilities, labels)
     return p.max(axis=1), p.argmax(axis=1) == y
 
 
 def _equal_mass(confidence: np.ndarray, bins: int) -> np.ndarray:
-    """Number of the bin of each row (`expected_calibration_error_equal_mass`)."""
+    """Bin index of each row, for `expected_calibration_error_equal_mass`."""
     last = -(-np.arange(1, bins + 1) * len(confidence) // bins) - 1
     return np.searchsorted(np.sort(confidence)[last], confidence, side="left")
 
@@ -118,10 +118,10 @@ def _edges(bins: int) -> np.ndarray:
 
 
 def _right_closed(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Number of the bin (left edge, right edge] of each value; 0 lies in the first."""
+    """Index of the bin (left edge, right edge] that holds each value; 0 lies in the first bin."""
     return np.clip(np.searchsorted(edges, values, side="left") - 1, 0, len(edges) - 2)
 
 
 def bin_gaps(place: np.ndarray, difference: np.ndarray, bins: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sum of the differences, and number of rows, in each of `bins` bins; `place` is the bin of each row."""
+    """Sum of the differences and number of rows in each of `bins` bins; `place` is the bin index of each row."""
     return np.bincount(place, weights=difference, minlength=bins), np.bincount(place, minlength=bins)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 SEEDS, SPLITS = "seeds", "splits"
 GROUPS = 20
-"""Largest number of groups of chains or batches of draws that a jackknife leaves out in turn."""
+"""Largest number of groups of chains, or of batches of draws, that a jackknife leaves out one at a time."""
 
 
 class Pooled(NamedTuple):
@@ -17,17 +17,17 @@ class Pooled(NamedTuple):
     n: int
     mean: float
     sd: float
-    """With n - 1 in the denominator; NaN for one repetition and where a value is not finite."""
+    """Standard deviation with n - 1 in the denominator; NaN for one repetition or if a value is not finite."""
     standard_error: float
-    """Standard error of the mean; `over` says over what; NaN for one repetition."""
+    """Standard error of the mean over the repetitions named by `over`; NaN for one repetition."""
     low: float
     high: float
     over: str
-    """`seeds`: sd / sqrt(n). `splits`: corrected for rows that splits share. Empty for one repetition."""
+    """`seeds`: sd / sqrt(n). `splits`: corrected for rows shared by splits. Empty for one repetition."""
 
 
 class Repetitions(NamedTuple):
-    """Where the values of a setting come from."""
+    """The splits that the values of a setting come from."""
 
     splits: ArrayLike
     """[n] the split of each value."""
@@ -41,8 +41,8 @@ def over_repetitions(values: ArrayLike, repetitions: Repetitions | None = None) 
     The standard error over seeds is sd / sqrt(n). Splits of one data set share rows, so sd / sqrt(J) over J splits is
     too small. With v the variance over splits of each split's mean over its seeds, the error is
     sqrt(v (1 / J + n_test / n_train)), or NaN if `overlap` is NaN. Nadeau and Bengio 2003, Inference for the
-    Generalization Error, section 3. Nothing is left out: a NaN makes the mean NaN, and an infinite value makes it
-    infinite (NaN if both signs occur).
+    Generalization Error, section 3. No value is left out: a NaN makes the mean NaN, and an infinite value makes the
+    mean infinite (NaN if both signs occur).
     """
     array = np.asarray(values, dtype=np.float64)
     n = len(array)
@@ -59,7 +59,7 @@ def over_repetitions(values: ArrayLike, repetitions: Repetitions | None = None) 
 
 
 def jackknife(left_out: np.ndarray) -> float:
-    """Standard error of a value from its values [G] without each of G groups: sqrt((G - 1) / G sum_g (v_g - mean)^2).
+    """Standard error sqrt((G - 1) / G sum_g (v_g - mean)^2), where v_g [G] is the value computed without group g.
 
     Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter 11.
     """
@@ -68,7 +68,7 @@ def jackknife(left_out: np.ndarray) -> float:
 
 
 def overlaps(table: pd.DataFrame) -> dict[tuple[str, int], float]:
-    """Run and split -> number of test rows divided by number of training rows, where the metric table has both."""
+    """(Run, split) -> number of test rows / number of training rows, if the metric table has both."""
     sizes: dict[tuple[str, int], dict[str, float]] = {}
     rows = table[table["metric"].isin(["rows_test", "rows_train"])]
     for run, split, metric, value in zip(rows["run"], rows["split"], rows["metric"], rows["value"], strict=True):

@@ -1,10 +1,10 @@
 """R-hat, effective sample sizes and autocorrelation of draws as arrays.
 
-The formulas of Vehtari et al. 2021 (Rank-normalization, folding, and localization) as ArviZ implements them, here
-vectorised over quantities. Draws have shape [C, S, ...]; results have the shape of the trailing axes. A result is NaN
-where the diagnostic is undefined: fewer than 4 draws (10 for bulk and tail effective sample sizes), one chain (R-hat),
-constant or non-finite draws. BlackJAX's diagnostics are slower: on 4 x 1,000 draws of 300 quantities its R-hat takes
-4.8 s and this one 0.23 s; the two agree to 3e-16.
+The formulas of Vehtari et al. 2021 (Rank-normalization, folding, and localization) as implemented by ArviZ, vectorised
+over quantities. Draws have shape [C, S, ...]; results have the shape of the trailing axes. A result is NaN where the
+diagnostic is undefined: fewer than 4 draws (10 for bulk and tail effective sample sizes), one chain (R-hat), constant
+or non-finite draws. BlackJAX's diagnostics are slower: on 4 x 1,000 draws of 300 quantities its R-hat takes 4.8 s and
+this one 0.23 s; the two agree to 3e-16.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from scipy.special import ndtri
 PIECES = 4
 """Pieces into which chain-wise R-hat cuts a chain."""
 SHORTEST_ESS = 10
-"""Fewest draws for bulk and tail effective sample sizes. With fewer, half chains have one pair of autocorrelations, and
-the estimate is at its lower bound whatever the draws are."""
+"""Fewest draws for bulk and tail effective sample sizes. With fewer draws, half chains have only one pair of
+autocorrelations, so the estimate is always at its lower bound."""
 
 
 class Diagnostics(NamedTuple):
@@ -39,15 +39,15 @@ class Diagnostics(NamedTuple):
 
 
 def rhat(draws: np.ndarray) -> np.ndarray:
-    """Rank-normalised split R-hat: sqrt((B/W + N - 1) / N) of half chains, the larger of plain and folded value.
+    """Rank-normalised split R-hat: sqrt((B/W + N - 1) / N) of half chains, the larger of the plain and folded values.
 
-    Infinite where half chains are constant at different values.
+    Infinite if half chains are constant at different values.
     """
     return on_quantities(_rhat_of_halves, draws, min_chains=2, min_draws=4)
 
 
 def rhat_chainwise(draws: np.ndarray) -> np.ndarray:
-    """R-hat of each chain alone [C, ...]: the chain cut into 4 pieces, ranks taken within the chain.
+    """R-hat of each chain on its own [C, ...]: the chain is cut into 4 pieces, with ranks taken within the chain.
 
     Sommer et al. 2024, Connecting the Dots. Leading draws that do not fill four equal pieces are left out.
     """
@@ -63,7 +63,7 @@ def ess_bulk(draws: np.ndarray) -> np.ndarray:
 
 
 def ess_tail(draws: np.ndarray) -> np.ndarray:
-    """The smaller of the effective sample sizes of the indicators of the 5% and 95% quantiles."""
+    """The smaller effective sample size of two indicators: below the 5% quantile and below the 95% quantile."""
     return on_quantities(_ess_of_tails, draws, min_chains=1, min_draws=SHORTEST_ESS)
 
 
@@ -90,7 +90,7 @@ def diagnose(draws: np.ndarray) -> Diagnostics:
 def _split(x: np.ndarray, pieces: int) -> np.ndarray:
     """Cut chains [P, C, S] into equal pieces [P, C * pieces, S // pieces].
 
-    Halves leave out the middle draw of an odd chain, as ArviZ does; other pieces leave out leading draws.
+    If S does not divide evenly, halves leave out the middle draw, as in ArviZ; other pieces leave out leading draws.
     """
     length = x.shape[2] // pieces
     if pieces == 2:
@@ -106,7 +106,7 @@ def _z_scale(x: np.ndarray) -> np.ndarray:
     ordered = np.take_along_axis(flat, order, axis=1)
     differs = np.ones(flat.shape, dtype=bool)
     np.not_equal(ordered[:, 1:], ordered[:, :-1], out=differs[:, 1:])
-    first = np.flatnonzero(differs)  # place of each group of ties; each row begins a new one
+    first = np.flatnonzero(differs)  # index of each group of ties; each row begins a new group
     ties = np.diff(first, append=flat.size)
     scores = ndtri((first % size + (ties + 1) / 2 - 0.375) / (size + 0.25))
     np.put_along_axis(ordered, order, np.repeat(scores, ties).reshape(flat.shape), axis=1)
@@ -149,7 +149,7 @@ def gelman_rubin(draws: np.ndarray) -> np.ndarray:
     (both with ddof = 1). Gelman and Rubin 1992, Inference from Iterative Simulation Using Multiple Sequences, without
     their correction for the sampling variability of the variances; Gelman et al., Bayesian Data Analysis, equation
     11.4, on whole chains. It does not detect chains that drift together or differ in spread: use `rhat` to judge
-    convergence. NaN for one chain, fewer than two draws and quantities that are constant or not finite; infinite where
+    convergence. NaN for one chain, fewer than two draws, or quantities that are constant or not finite; infinite if
     chains are constant at different values.
     """
     chains, count, *shape = draws.shape
@@ -177,7 +177,7 @@ def autocorrelation(draws: np.ndarray) -> np.ndarray:
     """Autocorrelation at lags 0, 1, ... of draws [C, S], as used for the effective sample size: [S].
 
     rho_t = 1 - (W - c_t) / V, with c_t the mean autocovariance within chains, W = c_0 S / (S - 1) and
-    V = c_0 + variance of the chain means; chains that disagree keep it above 0 at all lags.
+    V = c_0 + variance of the chain means; if chains disagree, rho_t stays above 0 at all lags.
     """
     rho: np.ndarray = _autocorrelation(by_quantity(draws))[0]
     return rho
@@ -186,7 +186,7 @@ def autocorrelation(draws: np.ndarray) -> np.ndarray:
 def on_quantities(
     function: Callable[[np.ndarray], np.ndarray], draws: np.ndarray, min_chains: int, min_draws: int
 ) -> np.ndarray:
-    """`function` of [P, C, S] -> [P], applied to the quantities for which it is defined; NaN for the others."""
+    """Apply `function`, [P, C, S] -> [P], to the quantities for which it is defined; NaN for the others."""
     chains, count, *shape = draws.shape
     x = by_quantity(draws)
     result = np.full(len(x), np.nan)
@@ -198,7 +198,7 @@ def on_quantities(
 
 
 def by_quantity(draws: np.ndarray) -> np.ndarray:
-    """Draws [C, S, ...] as float64 [P, C, S]: with rows contiguous, a sum does not depend on the other quantities."""
+    """Draws [C, S, ...] as float64 [P, C, S]; rows are contiguous, so a sum does not depend on other quantities."""
     return np.ascontiguousarray(np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0), dtype=np.float64)
 
 

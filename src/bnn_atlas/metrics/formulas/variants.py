@@ -4,7 +4,7 @@
 `<metric>_izmailov`: Izmailov et al. 2021, What Are Bayesian Neural Network Posteriors Really Like?
 `<metric>_uppal`: Uppal et al. 2023 (LIVI); their calibration and detection scores come from the code of Laplace Redux
 (Daxberger et al. 2021).
-A study's file asks for them with `published: [<author>]`; other studies do not have them.
+A study's file requests these variants with `published: [<author>]`; other studies do not have them.
 """
 
 import numpy as np
@@ -21,8 +21,8 @@ UPPAL_BINS, IZMAILOV_BINS = 100, 20
 def lppd_of_means_sommer(mean: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Log density [n] of the mixture of N(mu_c, exp(mu_c)^2) over networks with one output, mean [C, n].
 
-    The published scorer of deep ensembles reads the log of the noise from an output that a network for mean regression
-    does not have, and gets the mean.
+    The published scorer of deep ensembles reads the log of the noise from an output that a mean-regression network
+    lacks, and gets the mean instead.
     """
     with np.errstate(over="ignore"):
         density = -0.5 * (LOG_2PI + ((y - mean) / np.exp(mean)) ** 2) - mean
@@ -34,8 +34,8 @@ def lppd_of_moments_sommer(
 ) -> np.ndarray:
     """Log density [n] of N(m, exp(v)^2) with the predictive mean m and variance v; arguments [C, n].
 
-    The published scorer of Laplace and mean-field benchmarks is given the variance where it expects the log of the
-    noise, so this score never exceeds -log(2 pi) / 2 - v.
+    The published scorer of Laplace and mean-field benchmarks expects the log of the noise but receives the variance, so
+    this score never exceeds -log(2 pi) / 2 - v.
     """
     centre, variance = mixture_moments(mean, second_moment, noise_variance)
     with np.errstate(over="ignore"):
@@ -53,11 +53,11 @@ def calibration_error_sommer(nominal: np.ndarray, observed: np.ndarray, kappa: f
 
 
 def wasserstein_squared_sommer(mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """What the published figure on permuted warm starts shows instead of `wasserstein_squared`, [m, m].
+    """The quantity [m, m] in the published figure on permuted warm starts, in place of `wasserstein_squared`.
 
     sum_i [(mu_ai - mu_bi)^2 + (sqrt(sd_ai) - sqrt(sd_bi))^2]: the script passed standard deviations to a function that
-    expects variances and takes their roots. The second term is not in squared units of the target, so the number
-    depends on those units. Arguments and errors as for `function_distances.wasserstein_squared`.
+    expects variances and takes the root of its arguments. The second term is not in squared units of the target, so the
+    number depends on those units. Arguments and errors as for `function_distances.wasserstein_squared`.
     """
     mean, scale = checked_draws(mean, scale)
     return wasserstein_squared(mean, np.sqrt(scale))
@@ -66,23 +66,24 @@ def wasserstein_squared_sommer(mean: np.ndarray, scale: np.ndarray) -> np.ndarra
 def ece_uppal(probabilities: np.ndarray, labels: np.ndarray) -> float:
     """ECE over 100 equally wide bins, closed on the left; the last bin is ignored.
 
-    Rows of confidence 0.99 and above are thus dropped; the weights of the others sum to 1. NaN where no row is left.
+    Rows of confidence 0.99 and above are thus dropped; the weights of the other rows sum to 1. NaN if no row is left.
     """
     gap, rows = _uppal_gaps(*confidence_and_hits(probabilities, labels))
     return float(np.abs(gap).sum() / rows.sum()) if rows.any() else float("nan")
 
 
 def mce_uppal(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """MCE over the same bins as `ece_uppal`; NaN where no row is left."""
+    """MCE over the same bins as `ece_uppal`; NaN if no row is left."""
     gap, rows = _uppal_gaps(*confidence_and_hits(probabilities, labels))
     return float((np.abs(gap) / np.maximum(rows, 1)).max()) if rows.any() else float("nan")
 
 
 def sce_uppal(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """SCE by rank instead of by class, averaged over ranks; NaN where a rank has no row left.
+    """SCE by rank instead of by class, averaged over ranks; NaN if a rank has no row left.
 
-    Rank r compares the r-th smallest probability with whether the r-th most probable class is the label (two opposite
-    orders), over the bins of `ece_uppal`. Among equal probabilities the higher class number counts as more probable.
+    Rank r compares the r-th smallest probability with whether the r-th most probable class is the label, over the bins
+    of `ece_uppal`; as published, the two orders are opposite. Among equal probabilities the higher class number counts
+    as more probable.
     """
     p, y = as_labelled(probabilities, labels)
     of_label = p[np.arange(len(y)), y][:, None]
@@ -96,7 +97,7 @@ def sce_uppal(probabilities: np.ndarray, labels: np.ndarray) -> float:
 
 
 def ece_izmailov(probabilities: np.ndarray, labels: np.ndarray, bins: int = IZMAILOV_BINS) -> float:
-    """ECE over bins of equally many rows, without the rows on the edges of the bins.
+    """ECE over bins with equal numbers of rows, without the rows on the edges of the bins.
 
     The edges are every ceil(n / bins)-th sorted confidence, starting with the smallest, plus the largest. A bin is open
     on both sides, so a row with a confidence on an edge is lost, but the weights n_b / n still count all n rows.
@@ -112,10 +113,10 @@ def ece_izmailov(probabilities: np.ndarray, labels: np.ndarray, bins: int = IZMA
 
 
 def fpr95_uppal(inside: np.ndarray, outside: np.ndarray) -> float:
-    """Share of outside rows that pass the 5th percentile of inside scores.
+    """Fraction of outside rows that pass the 5th percentile of inside scores.
 
     The percentile is interpolated linearly between the two nearest scores, so the threshold can be a little lower or
-    higher than in `classification.fpr95`. Arguments and errors are the same.
+    higher than in `classification.fpr95`. Arguments and errors are as for `classification.fpr95`.
     """
     inside, outside = checked_scores(inside, outside)
     return float((outside >= np.percentile(inside, 5)).mean())

@@ -1,1 +1,1 @@
-"""What the scores need, gathered in one pass over a pool of draws and from the files next to it."""
+"""The inputs of the scores, gathered in one pass over a pool of draws and from the files stored next to the pool."""

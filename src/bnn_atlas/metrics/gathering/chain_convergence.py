@@ -13,13 +13,13 @@ from bnn_atlas.traces.draws import Draws
 WORKING_COPIES = 16
 """Number of float64 copies of the draws in memory while a batch is diagnosed."""
 RESOLUTION = 1e-6
-"""A probability with a smaller range than this counts as constant: its draws in single precision tell nothing."""
+"""A probability whose range is smaller counts as constant: in single precision, its draws vary by rounding only."""
 CHUNK = 128
 """Parameters per stored chunk; batches are multiples of it where memory allows."""
 
 RHAT_LIMITS = (1.01, 1.05, 1.1)
-"""The share of values above each of these is reported: the limits of Vehtari et al. 2021 (1.01) and Gelman et al. 2013
-(1.1), and one in between."""
+"""The fraction of values above each of these limits is reported: the limits of Vehtari et al. 2021 (1.01) and Gelman et
+al. 2013 (1.1), and a limit in between."""
 
 _PLAN = (
     ("rhat", "rhat_{}_max", np.max),
@@ -35,15 +35,15 @@ _PLAN = (
 )
 
 PLAIN = "rhat_gelman_rubin"
-"""Column of the plain R-hat, in addition to the fields of `Diagnostics`."""
+"""Column of the plain R-hat (`gelman_rubin`), which is stored in addition to the fields of `Diagnostics`."""
 DIAGNOSTICS = (*Diagnostics._fields, PLAIN)
 
 
 def diagnose_parameters(pool: Draws, kept: np.ndarray, max_bytes: int, limit: int) -> pd.DataFrame:
     """Diagnostics of the scalar parameters over the chains `kept` (PARAMETER_SCHEMA).
 
-    If there are more than `limit` parameters, every k-th is diagnosed, with the smallest k that keeps to the limit.
-    Parameters are read in batches; all draws of one parameter must fit in `max_bytes`.
+    If there are more than `limit` parameters, every k-th parameter is diagnosed, with the smallest k that respects the
+    limit. Parameters are read in batches; all draws of one parameter must fit in `max_bytes`.
     """
     layout, total = pool.layout, pool.layout.size
     stride = -(-total // limit)
@@ -66,8 +66,8 @@ def diagnose_parameters(pool: Draws, kept: np.ndarray, max_bytes: int, limit: in
 def diagnose_functions(summary: PredictiveSummary, max_bytes: int) -> pd.DataFrame:
     """Diagnostics of the function values that the summary keeps (FUNCTION_SCHEMA); `class` is empty for regression.
 
-    They are diagnosed in batches; all draws of one function value must fit in `max_bytes`. A probability that stays
-    within `RESOLUTION` counts as constant and has no diagnostics: it varies by rounding only.
+    Function values are diagnosed in batches; all draws of one function value must fit in `max_bytes`. A probability
+    that stays within `RESOLUTION` counts as constant and has no diagnostics: it varies by rounding only.
     """
     kept, total = summary.kept, len(summary.function_rows)
     size = max(1, max_bytes // max(1, WORKING_COPIES * 8 * len(kept) * summary.draws))
@@ -83,9 +83,9 @@ def diagnose_functions(summary: PredictiveSummary, max_bytes: int) -> pd.DataFra
 def convergence_measurements(
     space: str, frame: pd.DataFrame, chains: int, draws: int, of: int | None = None
 ) -> list[Measurement]:
-    """Extremes, medians and shares of the diagnostics over the quantities of a space (`weight` or `function`).
+    """Extremes and medians of the diagnostics, and fractions above limits, in one space (`weight` or `function`).
 
-    `of` is the number of quantities that there are, if `frame` does not have them all.
+    `of` is the total number of quantities if `frame` holds only some of the quantities.
     """
     diagnosed = f"{len(frame):,} of {of:,} quantities, evenly spread" if of and of > len(frame) else ""
     measurements = []
@@ -105,7 +105,7 @@ def convergence_measurements(
 
 
 def noise_measurements(summary: PredictiveSummary) -> list[Measurement]:
-    """R-hat and effective sample sizes of log sigma at the rows that the summary keeps; empty if it never changes."""
+    """R-hat and effective sample sizes of log sigma at the rows kept in the summary; empty if log sigma is constant."""
     draws = summary.log_noise_draws
     if draws is None or not len(summary.kept) or np.ptp(draws[summary.kept], axis=(0, 1)).max() == 0:
         return []
@@ -114,7 +114,7 @@ def noise_measurements(summary: PredictiveSummary) -> list[Measurement]:
 
 
 def log_posterior_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
-    """R-hat and effective sample sizes of the log posterior; empty if the trace does not have it."""
+    """R-hat and effective sample sizes of the log posterior; empty if the trace has no log posterior."""
     if not set(LOG_DENSITIES) <= set(pool.statistics) or not len(kept):
         return []
     values = np.concatenate([part for _, part in by_chains(pool, LOG_DENSITIES, max_bytes)])
@@ -134,7 +134,7 @@ def _extremes(name: str, draws: np.ndarray, note: str) -> list[Measurement]:
 
 
 def _resolved(summary: PredictiveSummary, kept: np.ndarray, part: slice) -> np.ndarray:
-    """Draws [c, S, q] of some function values, constant for probabilities that hardly vary."""
+    """Draws [c, S, q] of some function values; probabilities that hardly vary are replaced by constants."""
     draws = summary.function_draws[kept, :, part]
     still = (summary.function_classes[part] >= 0) & (np.ptp(draws, axis=(0, 1)) < RESOLUTION)
     return np.where(still, draws[:1, :1], draws) if still.any() else draws
@@ -153,7 +153,7 @@ def _joined(parts: list[dict[str, np.ndarray]], total: int) -> dict[str, np.ndar
 
 
 def _undefined_note(column: str, undefined: int, total: int, chains: int, draws: int) -> str:
-    """Note on why some or all quantities have no diagnostic; empty if all have one."""
+    """Note on why some or all quantities have no diagnostic; empty if every quantity has a diagnostic."""
     if not undefined:
         return ""
     if chains == 0:

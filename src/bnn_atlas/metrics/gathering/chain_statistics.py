@@ -1,7 +1,7 @@
-"""What a method reports with every draw: a summary of each chain, and its trace reduced to a bounded number of points.
+"""Statistics that a method reports with every draw: summaries by chain, and courses over the draws in a few points.
 
-Statistics are read a few whole chains at a time, so memory does not grow with chains x draws. Columns of statistics
-that a method does not report stay empty.
+Statistics are read a few whole chains at a time, so memory does not grow with chains x draws. If a method does not
+report a statistic, its columns stay empty.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ ENERGY_CHANGE_SQUARED = "energy_change_squared"
 ACCEPTANCE = "acceptance"
 """Acceptance probability, averaged over the steps since the previous draw."""
 CUT_SHORT = "cut_short"
-"""Share of the transitions since the previous draw whose trajectory was ended by the limit on its steps."""
+"""Fraction of the transitions since the previous draw whose trajectory was ended by the limit on its steps."""
 DIVERGENT = "divergent"
 """Number of divergent steps since the previous draw."""
 GUARDED = "guarded"
@@ -75,12 +75,12 @@ class Course(NamedTuple):
     """A statistic of C chains over the draws, in B bins of neighbouring draws; NaN in a bin without a finite value."""
 
     edges: np.ndarray
-    """[B + 1] index of the first draw of each bin, then the number of draws."""
+    """[B + 1] index of the first draw of each bin, followed by the number of draws."""
     mean: np.ndarray
     """[C, B] over the finite values of a bin."""
     low: np.ndarray
     high: np.ndarray
-    """[C, B], or no columns if chains will not be drawn one by one."""
+    """[C, B], or no columns if chains will not be drawn individually."""
 
     @classmethod
     def empty(cls, chains: int, edges: np.ndarray) -> Self:
@@ -106,7 +106,7 @@ class Course(NamedTuple):
         return (self.edges[:-1] + self.edges[1:] + 1) / 2
 
     def totals(self) -> np.ndarray:
-        """[C, B] sum over the draws of a bin, as if values that are not finite had the mean of the bin."""
+        """[C, B] sum over the draws of a bin, with values that are not finite replaced by the mean of the bin."""
         return self.mean * np.diff(self.edges)
 
 
@@ -116,11 +116,11 @@ class ChainStatistics(NamedTuple):
     chains: "pandas.DataFrame"
     """SAMPLER_SCHEMA without `excluded`, in chain order."""
     courses: dict[str, Course]
-    """Name in COURSES -> its course over the draws; only what the sampler reports."""
+    """Name in COURSES -> course over the draws; only statistics that the sampler reports."""
 
 
 def summarise_statistics(pool: Draws, max_bytes: int, points: int) -> ChainStatistics:
-    """Read every known statistic once: its summary for each chain, and its course in up to `points` bins."""
+    """Read every known statistic once; return a summary for each chain and a course in up to `points` bins."""
     import pandas  # slow to import, and predictions need this module too
 
     edges = bin_edges(pool.draws, points)
@@ -185,7 +185,7 @@ def _summary(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _moments(values: np.ndarray, finite: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation (ddof = 1) of the finite values of each row; NaN if there are too few."""
+    """Mean and standard deviation (ddof = 1) of the finite values of each row; NaN for too few finite values."""
     undefined = np.full(len(values), np.nan)
     mean = np.divide(np.sum(values, axis=1, where=finite), count, out=undefined.copy(), where=count > 0)
     squares = np.sum((np.where(finite, values, 0.0) - mean[:, None]) ** 2, axis=1, where=finite)

@@ -1,7 +1,7 @@
 """What a run cost, and its effective sample size per gradient and per second.
 
 Wall time and gradients by phase come from the `timing.json` that each block leaves next to its trace. Costs include
-excluded chains; effective sample sizes do not.
+excluded chains; effective sample sizes exclude them.
 """
 
 import json
@@ -30,7 +30,7 @@ class TimingError(ValueError):
 
 
 class PhaseTime(BaseModel):
-    """A phase of one block."""
+    """Steps, time and gradients of one phase of one block."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,13 +40,13 @@ class PhaseTime(BaseModel):
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     """Wall time of the phase, summed over attempts."""
     planned: Annotated[int, Field(ge=0)] | None = None
-    """Steps that the phase would have had without the rule that ended it early; None if no rule did."""
+    """Steps planned for the phase if a stopping rule ended it early; None if no rule did."""
     gradients: Annotated[int, Field(ge=0)] | None = None
-    """Gradients that all chains counted; None if none were counted, and for the last phase, whose trace has them."""
+    """Gradients counted over all chains; None if not counted, and for the last phase, whose counts are in the trace."""
 
 
 class BlockTime(BaseModel):
-    """One `timing.json`."""
+    """The contents of one `timing.json`."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -55,21 +55,21 @@ class BlockTime(BaseModel):
     device: str
     chains: Annotated[int, Field(ge=1)]
     gradients_per_step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
-    """Per chain; None if only the trace tells."""
+    """Per chain; None if the number is recorded only in the trace."""
 
 
 class Phase(NamedTuple):
-    """A phase, over all blocks."""
+    """Steps, time and gradients of one phase over all blocks."""
 
     name: str
     steps: int
     """Steps of each chain; the smallest number if a rule ended blocks at different draws."""
     seconds: float
-    """Sum over the blocks, as if one machine had run them one after another."""
+    """Wall time summed over the blocks, as if one machine had run the blocks one at a time."""
     further: int = 0
     """Steps beyond `steps`, summed over all chains."""
     gradients: int | None = None
-    """Gradients that all chains of all blocks counted; None if a block did not count them."""
+    """Gradients counted over all chains of all blocks; None if a block has no count."""
 
 
 class Cost(NamedTuple):
@@ -92,7 +92,7 @@ class Cost(NamedTuple):
         return sum(phase.seconds for phase in self.phases)
 
     def gradients(self, phases: Sequence[Phase]) -> float | None:
-        """Gradients of all chains in `phases`: as counted, else steps times gradients per step; None if unknown."""
+        """Gradients of all chains in `phases`: as counted, or else steps times gradients per step; None if unknown."""
         found = [self._gradients(phase) for phase in phases]
         known = [gradients for gradients in found if gradients is not None]
         return sum(known) if len(known) == len(found) else None
@@ -112,9 +112,9 @@ class Cost(NamedTuple):
 
 
 def read_cost(paths: Sequence[str | Path]) -> Cost | None:
-    """Cost of the blocks with these timing files; None if there are none or one is missing.
+    """Cost of the blocks with these timing files; None if the list is empty or a file is missing.
 
-    Raises TimingError for a file that is damaged, or differs from the first in its phases or gradients per step.
+    Raises TimingError if a file is damaged, or if its phases or gradients per step differ from those in the first file.
     """
     files = [Path(path) for path in paths]
     if not files or not all(file.is_file() for file in files):
@@ -135,9 +135,9 @@ def read_cost(paths: Sequence[str | Path]) -> Cost | None:
 def gradient_measurements(
     convergence: Iterable[Measurement], chains: "pandas.DataFrame", cost: Cost | None, batch_rows: int | None
 ) -> list[Measurement]:
-    """Gradients of all chains, and effective draws per gradient; a rerun gives the same numbers.
+    """Gradients of all chains, and effective draws per gradient; a rerun returns the same numbers.
 
-    Gradients are as counted in the trace (column `gradients` of `chains`), or else steps times gradients per step.
+    Gradients are taken from the trace (column `gradients` of `chains`), or else are steps times gradients per step.
     `batch_rows` is the size of a mini-batch, None for gradients of the full data. Empty if the number of gradients in
     sampling is unknown; totals over all phases are left out if the number in an earlier phase is unknown.
     """
@@ -203,13 +203,13 @@ def _read(file: Path) -> BlockTime:
 
 
 def _plan(block: BlockTime) -> tuple[list[tuple[str, int]], float | None]:
-    """What all blocks of a run must share: names and planned steps of the phases, and gradients per step."""
+    """Settings that all blocks of a run must share: names and planned steps of the phases, and gradients per step."""
     planned = [(p.name, p.steps if p.planned is None else p.planned) for p in block.phases]
     return planned, block.gradients_per_step
 
 
 def _rates(convergence: Iterable[Measurement], cost: float, suffix: str, note: str) -> list[Measurement]:
-    """Effective sample sizes per unit of cost; undefined ones are left out, and all of them if the cost is 0."""
+    """Effective sample sizes per unit of cost, without undefined sizes; empty if the cost is 0."""
     if cost <= 0:
         return []
     return [

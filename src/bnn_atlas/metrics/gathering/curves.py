@@ -1,6 +1,6 @@
 """Diagnostic curves, with a number of points that does not grow with chains or draws.
 
-A curve has one line per chain for up to LINES chains; if there are more, it has quantiles over the chains.
+A curve has one line per chain for up to LINES chains; if there are more chains, it has quantiles over the chains.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Quantiles that are drawn if there are more than LINES chains."""
 RANK_BINS = 20
 MOST_RANKED = 2_000_000
-"""Largest number of draws that are ranked; chains are thinned beyond it."""
+"""Largest number of draws that are ranked; with more draws, chains are thinned."""
 MAX_LAGS = 100
 """Largest number of points of an autocorrelation curve."""
 MAX_LAG = 1000
@@ -28,11 +28,11 @@ class RunningLppd(NamedTuple):
     """LPPD per row over the first k draws of each chain."""
 
     counts: np.ndarray
-    """[g] numbers of draws k."""
+    """[g] the numbers of draws k."""
     ensemble: np.ndarray
-    """[g] all chains together, without divergent ones."""
+    """[g] LPPD of all chains together, without divergent chains."""
     chains: np.ndarray
-    """[C, g] each chain alone; NaN for a divergent chain."""
+    """[C, g] LPPD of each chain on its own; NaN for a divergent chain."""
 
 
 def course_rows(name: str, course: Course, kept: np.ndarray) -> pd.DataFrame:
@@ -51,7 +51,7 @@ def course_rows(name: str, course: Course, kept: np.ndarray) -> pd.DataFrame:
 
 
 def divergence_rows(course: Course) -> pd.DataFrame:
-    """Number of divergent steps in each bin that has some, by chain, or over all if there are more than LINES."""
+    """Divergent steps in each bin that has any, by chain, or over all chains if there are more than LINES."""
     totals = np.nan_to_num(course.totals()).round()
     if len(totals) > LINES:
         totals = totals.sum(axis=0, keepdims=True)
@@ -68,7 +68,7 @@ def autocorrelation_rows(label: str, draws: np.ndarray) -> pd.DataFrame:
 
 
 def rank_rows(label: str, draws: np.ndarray, chain_ids: np.ndarray) -> pd.DataFrame:
-    """Histograms of the ranks of each chain's draws [C, S] among all draws, as shares: 1 / bins each if chains agree.
+    """Histograms of the ranks of each chain's draws [C, S] among all draws, as fractions (1 / bins if chains agree).
 
     Vehtari et al. 2021, Rank-normalization, folding, and localization, section 4.
     """
@@ -84,10 +84,10 @@ def rank_rows(label: str, draws: np.ndarray, chain_ids: np.ndarray) -> pd.DataFr
 
 
 def function_rows(functions: pd.DataFrame, draws: np.ndarray, kept: np.ndarray) -> list[pd.DataFrame]:
-    """Autocorrelation and ranks of the most telling function values, of draws [C, S, q] over the chains `kept`.
+    """Autocorrelation and ranks of the most informative function values, from draws [C, S, q] of the chains `kept`.
 
     `functions` holds the diagnostics of the q values (`tables.parquet.FUNCTION_SCHEMA`). Autocorrelations are for the
-    values with the largest and the median R-hat and the smallest ESS; ranks are for the one with the largest R-hat.
+    values with the largest and the median R-hat and the smallest ESS; ranks are for the value with the largest R-hat.
     Values with constant draws are left out.
     """
     if draws.shape[1] < 4 or not len(kept):
@@ -119,8 +119,8 @@ def _telling(functions: pd.DataFrame) -> dict[int, str]:
 def lppd_of_first_draws(summary: PredictiveSummary) -> RunningLppd:
     """LPPD of the first k draws, for the ensemble and for each chain, at the summary's numbers of draws k.
 
-    ensemble_k = mean_i log (1/k) sum_{s<=k} (1/C) sum_c p(y_i | theta_cs). A density of 0 at a row gives -inf.
-    NaN throughout if no chain is left. Raises PredictionError for predictions without targets.
+    ensemble_k = mean_i log (1/k) sum_{s<=k} (1/C) sum_c p(y_i | theta_cs). A density of 0 at a row makes the result
+    -inf. NaN throughout if no chain is left. Raises PredictionError for predictions without targets.
     """
     by_draw, running, counts = (
         with_targets(summary.log_density_by_draw),

@@ -1,4 +1,4 @@
-"""Measurements from the log densities of the draws: fit to the data, distance from 0, and the bound of a fit."""
+"""Measurements from the log densities of the draws: fit to the data, size of the weights, and the variational bound."""
 
 import math
 
@@ -15,8 +15,8 @@ LOG_LIKELIHOOD, LOG_PRIOR = LOG_DENSITIES
 def log_likelihood_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
     """Mean of the untempered log-likelihood over the second halves of the chains `kept`, with its Monte Carlo error.
 
-    First halves are left out, so that a run that keeps its burn-in has the value at which its chains ended. Empty for
-    traces without log-likelihoods.
+    First halves are left out, so that a run that keeps its burn-in still reports the level that its chains reached.
+    Empty for traces without log-likelihoods.
     """
     if LOG_LIKELIHOOD not in pool.statistics or not len(kept):
         return []
@@ -34,10 +34,10 @@ def shell_measurements(
 
         r = |theta|^2 / (P s^2) = -2 log p(theta) / P - log(2 pi s^2),
 
-    so the log-prior of the trace is enough. Draws from the prior at temperature T have r = T, give or take
-    T sqrt(2 / P): nearly all of its mass is on a thin shell. If there are many more parameters than the data determine,
-    draws of the posterior are near this shell as well, and a chain that has not left its start is far below it, however
-    smooth its statistics.
+    so r can be computed from the log-prior in the trace. Draws from the prior at temperature T have r = T, give or take
+    T sqrt(2 / P): nearly all of the prior's mass is on a thin shell. If there are many more parameters than the data
+    determine, draws of the posterior are near this shell as well, and r of a chain that has not left its start is far
+    below T, even if its diagnostics look good.
 
     Args:
         pool: the draws.
@@ -67,18 +67,18 @@ def shell_measurements(
 
 
 MEANS = ("elbo", "objective", "entropy", "entropy_bracket", "entropy_as_trained", "entropy_is_bound")
-"""Statistics that are averaged over draws, under their own names."""
+"""Statistics that are averaged over draws and reported under their own names."""
 LAST = {"skipped_updates": "updates of all chains", "singular": "samples of all chains"}
-"""Statistics that count from the start of a fit -> note on their sum over chains."""
+"""Statistics that are counted from the start of a fit -> note on the sum over chains."""
 OF_ERROR = "of the mean entropy; 0 is exact"
 
 
 def variational_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
-    """Means over the draws of the chains `kept`, with their Monte Carlo errors; empty for methods that fit nothing.
+    """Means of a fit's statistics over the chains `kept`, with Monte Carlo errors; empty for methods without a fit.
 
-    `entropy_error` = sqrt(mean of e^2 / n) + mean of b, for n draws, each with an error e over probes and a bracket b.
-    Probes are independent, so their error falls with the number of draws; a bracket does not. Notes, such as the form
-    of the entropy, come from the trace.
+    `entropy_error` = sqrt(mean of e^2 / n) + mean of b, for n draws, each with a standard error e over random probes
+    and a bracket b, the largest error due to too few steps. Probes are independent, so their error falls with the
+    number of draws; the bracket does not. The notes, for example on the form of the entropy, come from the trace.
     """
     if "elbo" not in pool.statistics or not len(kept):
         return []
@@ -96,7 +96,7 @@ def variational_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> l
 
 
 def _mean(metric: str, draws: np.ndarray, note: str = "") -> Measurement:
-    """The mean over all draws [c, S], with its Monte Carlo error."""
+    """The mean over all draws [c, S], with the Monte Carlo error of the mean."""
     error = error_of_chain_mean(draws)
     return Measurement(metric, float(draws.mean()), note=note, monte_carlo_error=error if error > 0 else None)
 
@@ -109,12 +109,13 @@ OPTIMAL = "noise_sd_optimal"
 
 
 def point_noise_measurements(pool: Draws, kept: np.ndarray, rows: int | None, max_bytes: int) -> list[Measurement]:
-    """The noise that maximises the mean log-likelihood of the draws of the chains `kept`, given their functions.
+    """The noise that maximises the mean log-likelihood of the draws of the chains `kept`, given the draws' functions.
 
-    It is sqrt(E r^2 / N), with r^2 the sum of squared residuals of N = `rows` rows: the optimum of a fit with one
-    number for its noise, for every prior, entropy and temperature. A draw with noise s and log-likelihood l has
-    r^2 = -2 s^2 (l + N log s + N/2 log 2 pi). Chains with different noises give the root mean square. Empty for a noise
-    that varies between draws, for single draws, which cannot show whether it does, and for methods that fit nothing.
+    The noise is sqrt(E r^2 / N), with r^2 the sum of squared residuals of N = `rows` rows. This is optimal for any fit
+    with a single noise parameter, whatever the prior, entropy or temperature. A draw with noise s and log-likelihood l
+    has r^2 = -2 s^2 (l + N log s + N/2 log 2 pi). If the chains have different noise levels, the root mean square over
+    chains is returned. Empty if the noise varies between draws, if there is only one draw (so this cannot be checked),
+    or if the method fits nothing.
     """
     noise_at = pool.layout.size - 1
     fitted = "elbo" in pool.statistics and pool.layout.names()[noise_at] == "log_sigma"

@@ -1,4 +1,4 @@
-"""Marginals of the weights: their distance to the prior, and the weights of inputs that the likelihood cannot see."""
+"""Marginals of the weights: their distance to the prior, and the weights of inputs that never vary in the data."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Self
@@ -12,16 +12,16 @@ from bnn_atlas.metrics.tables.measurement import Measurement
 from bnn_atlas.traces.draws import Draws, evenly
 
 BINS = 2000
-"""Number of equally probable intervals of the prior in which draws are counted: distances are exact to 1 / BINS."""
+"""Number of equally probable intervals of the prior in which draws are counted; distances are accurate to 1 / BINS."""
 CIRCLE = float(chi2.ppf(0.95, 2))
-"""Squared radius of the circle that holds 95 % of two independent N(0, 1)."""
+"""Squared radius of the circle with 95 % of the probability of two independent N(0, 1) variables."""
 MOST_DRAWS = 500
-"""Largest number of draws of a chain that are counted, evenly spread."""
+"""Largest number of draws of a chain that are counted; they are evenly spread."""
 OF_MARGINALS = (
     "marginal_sd", "prior_circle_share", "prior_distance", "smaller_sign_share", "weight_sd_dead_inputs",
     "weight_sd_live_inputs",
 )  # fmt: skip
-"""Metrics of this module, all with the error of a jackknife over chains."""
+"""Metrics of this module; all have errors from a jackknife over chains."""
 
 
 def marginal_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None, max_bytes: int) -> list[Measurement]:
@@ -29,11 +29,11 @@ def marginal_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None,
 
     The distance is the Kolmogorov-Smirnov distance max_x |F(x) - Phi(x / prior_sd)|, with F the distribution of the
     draws of all scalars of the array over all chains `kept`: 0 for the prior itself, at most 1. Hidden units can be
-    exchanged, so all scalars between two hidden layers have the same marginal, and pooling them does what more chains
-    would. `smaller_sign_share` is the share of these draws on the side of 0 that has fewer. A network with one input,
-    one hidden layer and one output also has the share of its units' pairs of weights inside the circle that holds 95 %
-    of the prior. If `prior_sd` is None there is no such prior, and neither distance nor circle. Monte Carlo errors are
-    those of a jackknife over chains; a single chain has none.
+    exchanged, so all scalars between two hidden layers have the same marginal, and pooling these scalars has the effect
+    of more chains. `smaller_sign_share` is the fraction of these draws on the side of 0 with fewer draws. For a network
+    with one input, one hidden layer and one output, the fraction of the units' pairs of weights inside the circle that
+    holds 95 % of the prior is also measured. If `prior_sd` is None, there is no such prior, and distance and circle are
+    left out. Monte Carlo errors come from a jackknife over chains; a single chain has no errors.
     """
     if not len(kept) or pool.draws < 2:
         return []
@@ -76,20 +76,20 @@ def marginal_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None,
 
 
 class _Tally(NamedTuple):
-    """What is counted of draws, by group of chains (first axis) and array."""
+    """Counts and sums over draws, by group of chains (first axis) and array."""
 
     number: np.ndarray
     sums: np.ndarray
     squares: np.ndarray
     positive: np.ndarray
     counts: np.ndarray
-    """[..., arrays, bins] in equally probable intervals of the prior; no bins without such a prior."""
+    """[..., arrays, bins] number of draws in equally probable intervals of the prior; no bins without such a prior."""
     pairs: np.ndarray
     inside: np.ndarray
 
     @classmethod
     def empty(cls, groups: int, arrays: int, bins: int) -> Self:
-        """Nothing counted yet."""
+        """A tally without draws."""
         shapes = [(groups, arrays)] * 4 + [(groups, arrays, bins), (groups,), (groups,)]
         return cls(*(np.zeros(shape) for shape in shapes))
 
@@ -112,7 +112,7 @@ def _values(tally: _Tally, names: Sequence[str]) -> dict[tuple[str, str], float]
 
 
 def _counted(pool: Draws, kept: np.ndarray, max_bytes: int) -> Iterator[tuple[int, np.ndarray]]:
-    """The draws [c, s, P] of the chains `kept` that are counted, by group of chains, batch by batch."""
+    """Those draws [c, s, P] of the chains `kept` that are counted, by group of chains, in batches."""
     taken, groups = np.zeros(pool.draws, dtype=bool), np.full(pool.chains, -1)
     taken[evenly(pool.draws, MOST_DRAWS)] = True
     for group, members in enumerate(np.array_split(kept, min(GROUPS, len(kept)))):
@@ -123,7 +123,7 @@ def _counted(pool: Draws, kept: np.ndarray, max_bytes: int) -> Iterator[tuple[in
 
 
 def _paired_weights(pool: Draws) -> tuple[slice, slice] | None:
-    """Places of the hidden units' incoming and outgoing weights, for one input, one hidden layer and one output."""
+    """Positions of the hidden units' incoming and outgoing weights, for one input, one hidden layer and one output."""
     weights = [array for array in pool.layout.parameters if array.role == "weight"]
     if len(weights) != 2 or weights[0].size != weights[1].size:
         return None
@@ -135,11 +135,12 @@ def _paired_weights(pool: Draws) -> tuple[slice, slice] | None:
 def dead_input_measurements(
     pool: Draws, kept: np.ndarray, dead: np.ndarray | None, max_bytes: int
 ) -> list[Measurement]:
-    """Standard deviation about 0 of the first layer's weights at dead and at live inputs, over all draws together.
+    """Standard deviation about 0 of the first layer's weights at dead and live inputs, over all draws together.
 
-    At dead inputs a sampled posterior has the prior's standard deviation, and a maximum of the posterior has 0. `dead`
-    [inputs] says which inputs never vary (`bnn_atlas.data.pixels.dead_inputs`); None if unknown. Empty unless there are
-    dead and live inputs and the first layer is dense. Monte Carlo errors as in `marginal_measurements`.
+    At dead inputs, a sampled posterior has the prior's standard deviation, and a maximum of the posterior has standard
+    deviation 0. `dead` [inputs] marks the inputs that never vary (`bnn_atlas.data.pixels.dead_inputs`); None if
+    unknown. Empty unless there are dead and live inputs and the first layer is dense. Monte Carlo errors as in
+    `marginal_measurements`.
     """
     weights = [array for array in pool.layout.parameters if array.role == "weight" and array.layer == 0]
     if dead is None or dead.all() or not dead.any() or not len(kept) or len(weights) != 1:

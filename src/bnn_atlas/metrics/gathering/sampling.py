@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 LARGEST_BOUNDED_VARIANCE = 0.033
-"""Energy variance per dimension up to which the bound of `covariance_bias` holds for the steps of unadjusted MCLMC if
-all variances are equal."""
+"""Largest energy variance per dimension for which the bound of `covariance_bias` holds for unadjusted MCLMC if all
+variances are equal."""
 
 
 def sampling_measurements(
     chains: "pandas.DataFrame", kept: np.ndarray, dimensions: int, draws: int, steps: int | None
 ) -> list[Measurement]:
-    """Measurements of what the sampler reported, over the chains `kept` (divergences: over all chains).
+    """Measurements from the sampler's reports, over the chains `kept` (divergences: over all chains).
 
     `chains` has the columns of `tables.parquet.SAMPLER_SCHEMA`, `dimensions` is the number of parameters, and `steps`
     the number of steps of each chain in the sampling phase, if known.
@@ -38,9 +38,10 @@ def sampling_measurements(
 def covariance_bias(variance: float) -> float:
     """Relative error b of a Gaussian target's covariance, from an unadjusted sampler's energy variance v per dimension.
 
-    Solves 4 b^3 / (1 + b)^2 = v for b^2 = |C^-1 S - I|_F^2 / d, with C the covariance of the target and S of the draws.
-    It is an upper bound for leapfrog steps, and for the steps of unadjusted MCLMC if v is at most 0.033 and all
-    variances are equal (`methods.mclmc`). NaN above. Robnik, Cohn-Gordon and Seljak 2024, arXiv:2412.08876.
+    Solves 4 b^3 / (1 + b)^2 = v for b^2 = |C^-1 S - I|_F^2 / d, with C the covariance of the target and S the
+    covariance of the draws. The result is an upper bound for leapfrog steps, and for the steps of unadjusted MCLMC if v
+    is at most 0.033 and all variances are equal (`methods.mclmc`). NaN for larger v. Robnik, Cohn-Gordon and Seljak
+    2024, arXiv:2412.08876.
     """
     if not 0 <= variance <= LARGEST_BOUNDED_VARIANCE:
         return float("nan")
@@ -60,7 +61,7 @@ def _acceptance(used: "pandas.DataFrame") -> list[Measurement]:
 
 
 def _cut_short(used: "pandas.DataFrame") -> list[Measurement]:
-    """Trajectories ended by a limit: on doublings of NUTS, leapfrog steps of HMC, or steps of adjusted MCLMC."""
+    """Trajectories ended by a limit on doublings of NUTS, leapfrog steps of HMC, or steps of adjusted MCLMC."""
     shares = _defined(used, "cut_short_share")
     if not shares.size:
         return []
@@ -72,7 +73,7 @@ def _cut_short(used: "pandas.DataFrame") -> list[Measurement]:
 
 
 def _divergences(chains: "pandas.DataFrame", draws: int, steps: int | None) -> list[Measurement]:
-    """Steps that were undone because a value was not finite, or by the energy guard."""
+    """Steps that were undone because a value was not finite or the energy guard intervened."""
     measurements = []
     total = len(chains)
     note = "steps of all chains"
@@ -108,7 +109,7 @@ def _energy(used: "pandas.DataFrame", dimensions: int, draws: int) -> list[Measu
 
 
 def _mean_square(used: "pandas.DataFrame", dimensions: int, draws: int) -> list[Measurement]:
-    """E (energy change)^2 / d over all steps, and the bias that it bounds if there is no Metropolis test."""
+    """E (energy change)^2 / d over all steps and, without a Metropolis test, the resulting bound on the bias."""
     missing = _defined(used, "energy_change_mean_square_nonfinite")
     if not missing.size:
         return []
@@ -142,7 +143,7 @@ def _defined(chains: "pandas.DataFrame", column: str) -> np.ndarray:
 
 
 def _pooled_mean(used: "pandas.DataFrame", column: str, missing: np.ndarray, draws: int) -> float:
-    """Mean over all finite values of all chains, from the chains' means; NaN if there are none."""
+    """Mean over all finite values of all chains, from the chains' means; NaN if there are no finite values."""
     means, weights = used[column].to_numpy(dtype=np.float64), draws - missing
     used_chains = weights > 0
     return float(np.average(means[used_chains], weights=weights[used_chains])) if used_chains.any() else float("nan")
@@ -171,9 +172,9 @@ def bfmi_measurements(
     """The lowest BFMI = E Var(E | theta) / Var(E) of a chain, for methods with momenta.
 
     The energy is E = U + K with U = -(log-likelihood + log-prior) / T. A momentum drawn from N(0, M) makes 2 K
-    chi-squared with d degrees of freedom at every theta, so Var(E | theta) = d / 2 and
-    BFMI = (d / 2) / (d / 2 + Var U): the draws of U are enough. A value near 0 means that the energy, and with it the
-    log posterior, changes only in the small steps of the momentum. Betancourt 2016, arXiv:1604.00695.
+    chi-squared with d degrees of freedom at every theta, so Var(E | theta) = d / 2 and BFMI = (d / 2) / (d / 2 + Var
+    U), which can be computed from the draws of U. A value near 0 means that the energy, and with it the log posterior,
+    changes only in the small steps of the momentum. Betancourt 2016, arXiv:1604.00695.
 
     Args:
         chains: one row per chain, columns of `tables.parquet.SAMPLER_SCHEMA`.

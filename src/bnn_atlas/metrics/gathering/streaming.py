@@ -1,4 +1,4 @@
-"""Summarise a pool's predictions in one pass over the draws, as far as the scores need them."""
+"""Summarise a pool's predictions in one pass over the draws, keeping what the scores use."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -37,7 +37,7 @@ class Limits(NamedTuple):
     draw_batches: int = 20
     """Batches of consecutive draws whose mean probabilities are kept."""
     mixture_draws: int = 200
-    """Draws of all chains together that are kept at all rows, in regression; at least one of each chain."""
+    """For regression, draws of all chains together that are kept at all rows; at least one draw of each chain."""
 
 
 def summarise(
@@ -51,18 +51,18 @@ def summarise(
 ) -> PredictiveSummary:
     """Stream the pool through `predict` at the rows x [n, ...] and summarise, with densities of targets y [n] if given.
 
-    Working memory stays near `limits.max_bytes` (one draw must fit), apart from what `predict` needs for itself; the
+    Working memory stays near `limits.max_bytes` (one draw must fit), apart from the memory that `predict` uses. The
     result holds arrays [C, n, k] and [S, n], and for a regression some draws at all rows. Function draws are kept at
-    evenly spaced rows and probabilities in batches of draws; fewer of either if they would take more than `max_bytes`.
-    `classes` is k, 0 for regression.
-    `predict` sees one shape of theta throughout (short batches are padded), so it compiles once.
-    If a chain turns out to be divergent, the pass is repeated without it: averages over chains must not contain it.
-    Raises PredictionError for wrong shapes, labels or unnormalised probabilities.
+    evenly spaced rows and probabilities in batches of draws; fewer rows or batches are kept if they would take more
+    than `max_bytes`. `classes` is k, 0 for regression. `predict` receives one shape of theta throughout (short batches
+    are padded), so it compiles once. If a chain turns out to be divergent, the pass is repeated without this chain,
+    because averages over chains must not contain divergent chains. Raises PredictionError for wrong shapes, labels or
+    unnormalised probabilities.
     """
     limits = limits or Limits()
     _check_data(x, y)
     stuck = stuck_chains(pool, limits.max_bytes)
-    # If every chain were excluded, there would be no prediction to take the shapes of the results from.
+    # If every chain were excluded, no prediction would determine the shapes of the results.
     excluded = stuck & ~stuck.all()
     sums = _stream(pool, predict, x, y, excluded, limits, classes)
     if (sums.divergent & ~excluded).any() and not sums.divergent.all():
@@ -123,7 +123,7 @@ class _Sums:
                 self.mixture_mean, self.mixture_log_noise = np.full((2, *kept), np.nan, dtype=terms.functions.dtype)
 
     def add(self, chains: np.ndarray, draws: slice, terms: Terms) -> None:
-        """Add the terms of all draws in `draws` of each chain in `chains`, chain after chain."""
+        """Add the terms of all draws in `draws` of each chain in `chains`, one chain at a time."""
         block = (len(chains), draws.stop - draws.start)
         self.divergent[chains] |= ~terms.valid.reshape(block).all(axis=1)
         for name, values in terms.averages.items():
@@ -161,7 +161,7 @@ class _Sums:
             self.running[np.ix_(chains, point)] = (self.by_chain[chains].mean(axis=1) - np.log(stop))[:, None]
 
     def result(self, stuck: np.ndarray) -> PredictiveSummary:
-        """Means instead of sums, with divergent chains set to NaN."""
+        """The summary: means instead of sums, with divergent chains set to NaN."""
         kept = int((~self.divergent).sum())
         by_draw_of_chain = (self.functions, self.log_noise, self.mixture_mean, self.mixture_log_noise)
         arrays = (self.by_chain, self.running, self.probabilities, *by_draw_of_chain, *self.averages.values())
@@ -195,7 +195,7 @@ class _Sums:
 
 
 def _pieces(draws: slice, stops: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Starts and stops of the pieces of `draws`, cut at the `stops` that lie inside."""
+    """Starts and stops of the pieces of `draws` after cutting at the `stops` inside `draws`."""
     start = draws.start
     for stop in np.union1d(stops[(stops > draws.start) & (stops <= draws.stop)], [draws.stop]).tolist():
         yield start, stop
@@ -211,7 +211,7 @@ def _stream(
     limits: Limits,
     classes: int,
 ) -> _Sums:
-    """One pass over the chains that are not excluded."""
+    """Make one pass over the chains that are not excluded."""
     sums = _Sums(pool.chains, pool.draws, len(x), excluded, limits)
     draw_bytes = pool.layout.size * pool.dtype.itemsize
     term_bytes = len(x) * max(REGRESSION_BYTES, CLASS_BYTES * classes)
@@ -262,9 +262,9 @@ def _first(prediction: Predictive, count: int, block: int) -> Predictive:
 
 
 def _even_block(limit: int, pool: Draws) -> int:
-    """Draws per block: at most `limit`, with the last block about as full as the others, since it costs as much.
+    """Draws per block: at most `limit`, with the last block nearly full, since every block costs the same.
 
-    Blocks smaller than a chain are multiples of the pool's chunks if these fit, as the pool's batches are.
+    Blocks smaller than a chain are multiples of the pool's chunks if the chunks fit, like the pool's batches.
     """
     if pool.draws <= limit:
         together = min(pool.chains, limit // pool.draws)

@@ -1,4 +1,4 @@
-"""What single draws contribute to predictions at rows, and the averages over a pool of draws with their file."""
+"""Contributions of single draws to predictions, and averages over a pool of draws with their file."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,13 +22,13 @@ class Terms(NamedTuple):
     """The contribution of b draws at n rows."""
 
     valid: np.ndarray
-    """[b] whether everything about the draw is finite, except that log densities may be -inf."""
+    """[b] whether all values of the draw are finite (log densities may be -inf)."""
     log_density: np.ndarray | None
     """[b, n]; None for rows without targets."""
     averages: dict[str, np.ndarray]
     """Field of PredictiveSummary -> [b, n]."""
     functions: np.ndarray
-    """[b, n, k], k = 1 for regression."""
+    """[b, n, k] function values; k = 1 for regression."""
     probabilities: np.ndarray | None = None
     """[b, n, k] float64, for classification."""
     log_noise: np.ndarray | None = None
@@ -45,7 +45,7 @@ def regression_terms(prediction: Predictive, y: np.ndarray | None, rows: int) ->
     valid = np.asarray((np.isfinite(mean) & np.isfinite(scale) & (scale > 0)).all(axis=1))
     mean[~valid], scale[~valid] = 0.0, 1.0
     log_density = None
-    with np.errstate(over="ignore"):  # a square too large for float64 is a density of 0
+    with np.errstate(over="ignore"):  # a square too large for float64 means a density of 0
         averages = {"mean": mean, "second_moment": mean**2, "noise_variance": scale**2}
         if y is not None:
             z = (y - mean) / scale
@@ -78,14 +78,14 @@ class PredictiveSummary(NamedTuple):
     """Predictions of C chains of S draws at n rows, averaged over draws or over chains.
 
     A chain is divergent if any of its draws has a non-finite parameter, prediction or density. Its values are NaN, and
-    averages over chains leave it out. A log density of -inf is a value like any other.
+    averages over chains leave it out. A log density of -inf counts as a valid value.
     """
 
     draws: int
     divergent: np.ndarray
-    """[C] bool: chains that are left out."""
+    """[C] bool: chains that are left out, including the chains in `stuck`."""
     stuck: np.ndarray
-    """[C] bool: chains that never moved; they are left out too."""
+    """[C] bool: chains that never moved."""
     running_draws: np.ndarray
     """[g] numbers of draws."""
     function_draws: np.ndarray
@@ -95,7 +95,8 @@ class PredictiveSummary(NamedTuple):
     function_classes: np.ndarray
     """[q] class of each of the q quantities; -1 for regression."""
     log_density_by_chain: np.ndarray | None = None
-    """[C, n] log of the mean density over the draws of a chain; None, like the next two, for rows without targets."""
+    """[C, n] log of the mean density over the draws of a chain; None for rows without targets, like the next two
+    fields."""
     log_density_by_draw: np.ndarray | None = None
     """[S, n] log of the mean density over the chains that are not divergent."""
     running_lppd: np.ndarray | None = None
@@ -111,16 +112,16 @@ class PredictiveSummary(NamedTuple):
     probabilities_by_batch: np.ndarray | None = None
     """[C, B, n, k] classification: mean class probabilities over each of B batches of consecutive draws."""
     batch_stops: np.ndarray | None = None
-    """[B] draws up to the end of each batch."""
+    """[B] number of draws up to the end of each batch."""
     log_noise_draws: np.ndarray | None = None
-    """[C, S, r] regression: log sigma of every draw at chosen rows; one row if it is the same at all rows."""
+    """[C, S, r] regression: log sigma of every draw at chosen rows; one row if the noise is the same at all rows."""
     mixture_mean: np.ndarray | None = None
     """[C, m, n] regression: mean function at all rows of m evenly spread draws; None for rows without targets."""
     mixture_log_noise: np.ndarray | None = None
     """[C, m, n] regression: log sigma of these draws at all rows."""
 
     def __repr__(self) -> str:
-        """Task, chains, draws, and the arrays that there are."""
+        """Task, chains, draws, and the arrays that are present."""
         found = ", ".join(name for name, value in self._asdict().items() if isinstance(value, np.ndarray))
         sizes = f"{plural(len(self.divergent), 'chain')} x {plural(self.draws, 'draw')}"
         return f"PredictiveSummary({self.task}, {sizes}: {found})"
@@ -145,14 +146,14 @@ class PredictiveSummary(NamedTuple):
 
 
 def with_targets(array: np.ndarray | None) -> np.ndarray:
-    """A field of a summary that exists if its rows have targets; PredictionError if they have none."""
+    """A field of a summary that exists only for rows with targets; PredictionError if it is missing."""
     if array is None:
         raise PredictionError("these predictions were made without targets; use the predictions of the test rows")
     return array
 
 
 def running_counts(total: int, points: int) -> np.ndarray:
-    """Up to `points` numbers of draws from 1 to `total`, evenly spaced on a log scale; all numbers if they fit."""
+    """Up to `points` numbers of draws from 1 to `total`, evenly spaced on a log scale; all if `total` <= `points`."""
     if total <= points:
         return np.arange(1, total + 1)
     return np.unique(np.geomspace(1, total, points).round().astype(np.int64))
@@ -164,7 +165,7 @@ def save(path: str | Path, summary: PredictiveSummary) -> None:
 
 
 def load(path: str | Path) -> PredictiveSummary:
-    """Read what `save` wrote; PredictionError if the file is damaged or is something else."""
+    """Read what `save` wrote; PredictionError if the file is damaged or is not a summary."""
     optional = PredictiveSummary._field_defaults
     required = set(PredictiveSummary._fields) - optional.keys()
     arrays = load_arrays(path, required, PredictionError, "a predictive summary", optional)

@@ -14,7 +14,7 @@ from bnn_atlas.metrics.gathering.log_densities import OPTIMAL
 
 
 class Status(Enum):
-    """The outcome of one check, or of all of them together."""
+    """The outcome of one check, or of all checks together."""
 
     FINE = "fine"
     LOOK = "look closer"
@@ -23,7 +23,7 @@ class Status(Enum):
 
 
 class Value(NamedTuple):
-    """The columns that checks need of a row of the metric table."""
+    """The columns of a metric row that the checks use."""
 
     value: float
     chains: int
@@ -35,14 +35,14 @@ Values = dict[str, Value]
 
 
 class Thresholds(NamedTuple):
-    """A value up to `fine` is fine, up to `look` needs a look, and above is bad; if `falling`, down to and below."""
+    """A value up to `fine` is fine, a value up to `look` needs a look, a larger value is bad; reversed if `falling`."""
 
     fine: float
     look: float
     falling: bool = False
 
     def status(self, value: float) -> Status:
-        """Status of a value; a value at a limit has the better status."""
+        """Status of a value; a value equal to a limit has the better status."""
         sign = -1.0 if self.falling else 1.0
         if np.isnan(value):
             return Status.UNKNOWN
@@ -52,65 +52,66 @@ class Thresholds(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One aspect that was checked."""
+    """The result of checking one aspect of a run."""
 
     name: str
     status: Status
     text: str
-    """The value in words, with its limits."""
+    """The value in words, with the limits."""
 
     @property
     def short(self) -> str:
-        """The value in words, without its limits and without values that are not judged."""
+        """The value in words, without limits and without values that are not judged."""
         return re.sub(r" \((?:fine|any|limits)[^)]*\)", "", self.text).split("; of weights")[0]
 
 
 BY_WEIGHT = (Status.DISTRUST, Status.UNKNOWN, Status.LOOK)
-"""Statuses other than fine, the weightiest first."""
+"""Statuses other than fine, the most serious first."""
 EXCLUDED = Thresholds(0.0, 0.1)
-"""Excluded chains, as a share of all chains."""
+"""Excluded chains, as a fraction of all chains."""
 RHAT = Thresholds(1.05, 1.1)
-"""Largest R-hat of function values; Vehtari et al. 2021 ask for 1.01 for one quantity; this is a maximum of many."""
+"""Largest R-hat of function values. Vehtari et al. 2021 recommend 1.01 for one quantity; this is a maximum over
+many."""
 ESS = Thresholds(400.0, 100.0, falling=True)
-"""Smallest bulk or tail ESS of function values; Vehtari et al. 2021 ask for 400."""
+"""Smallest bulk or tail ESS of function values; Vehtari et al. 2021 recommend 400."""
 DIVERGENT = Thresholds(0.0, 0.01)
-"""Divergent steps, as a share of all steps."""
+"""Divergent steps, as a fraction of all steps."""
 ACCEPTANCE = Thresholds(0.4, 0.1, falling=True)
 """Lowest mean acceptance of a chain."""
 CUT_SHORT = Thresholds(0.1, 1.0)
-"""Share of the transitions whose trajectory was ended by a limit. They are valid but do not move as far as they should,
-so even many of them are only a reason to look at R-hat and ESS."""
+"""Fraction of the transitions whose trajectory was ended by a limit. Such transitions are valid but do not move as far
+as intended, so even many of them are only a reason to look at R-hat and ESS."""
 BFMI = Thresholds(0.3, 0.0, falling=True)
 """Smallest Bayesian fraction of missing information of a chain; Stan warns below 0.3. Low values make draws dependent,
-which R-hat and ESS show, so even the lowest is only a reason to look."""
+which shows in R-hat and ESS, so even the lowest value is only a reason to look."""
 NOISES = ("noise_sd", OPTIMAL)
-"""Metrics: the noise of a fit, and the noise that is optimal for its functions."""
+"""Names of two metrics: the noise of a fit, and the noise that is optimal for the functions of the fit."""
 NOISE_OF_FIT = Thresholds(0.05, 0.15)
-"""Relative difference between a noise that is one number and the noise that maximises the objective for the functions
-of the fit. 250 draws determine the latter to about 1 %."""
+"""Relative difference between the single noise parameter of a fit and the noise that maximises the objective for the
+functions of the fit. 250 draws determine the optimal noise to about 1 %."""
 ENERGY = Thresholds(5e-4, 0.5)
-"""Energy variance per dimension of an unadjusted sampler: at 5e-4 (BlackJAX's default) the variances of a Gaussian are
-right to 5 percent if they are equal; MILE's tuning starts at 0.5."""
+"""Energy variance per dimension of an unadjusted sampler: at 5e-4 (BlackJAX's default), the variances of a Gaussian
+with equal variances are accurate to 5 percent; MILE's tuning starts at 0.5."""
 
 SHELL = Thresholds(0.1, 0.1)
-"""Relative distance of theta^2 over the prior variance from its value for draws of the prior, where there are at least
+"""Relative distance of theta^2 / (prior variance) from its value for draws of the prior. Used if there are at least
 `DOMINATED` parameters per training row, so that the prior determines nearly all directions."""
 DOMINATED = 10.0
 EXPLODED = 10.0
-"""In such networks: theta^2 beyond that many times its value for draws of the prior has diverged."""
+"""In such networks, a run has diverged if theta^2 is more than this many times its value for draws of the prior."""
 LARGEST_RMSE = 2.0
 """RMSE of standardised targets beyond which a fit has diverged; a constant has about 1."""
 
 UNBOUNDED = ("unadjusted_hmc",)
-"""Full-gradient methods without a Metropolis test for which no metric bounds the bias."""
+"""Full-gradient methods that have no Metropolis test and no metric that bounds the bias."""
 
 
 def checks(table: pd.DataFrame) -> list[Check]:
-    """All checks that the metric table of one run and split allows, the weightiest first.
+    """All checks that the metric table of one run and split allows, the most serious first.
 
     If a run passes the rule for references (`judgement.trust`) and none of its chains is excluded, its function values
     and log posterior are never worse than "look closer": the limits here apply to the worst function value, whereas the
-    rule looks at 95 % of them and at the bulk of the log posterior.
+    rule applies to 95 % of the function values and to the bulk of the log posterior.
     """
     rows = metric_rows(table)
     kind = table["method"].iloc[0]
@@ -132,7 +133,7 @@ def checks(table: pd.DataFrame) -> list[Check]:
 
 
 def metric_rows(table: pd.DataFrame) -> Values:
-    """Metric -> its row, of metrics without a parameter."""
+    """Metric -> row, for metrics without a parameter."""
     plain = table[table["at"] == ""]
     columns = (plain[name].tolist() for name in ("metric", "value", "chains", "note"))
     return {metric: Value(*row) for metric, *row in zip(*columns, strict=True)}
@@ -148,13 +149,13 @@ def excluded_check(rows: Values) -> Check:
 
 
 def independent_check() -> Check:
-    """The check of methods with independent draws, which cannot be judged."""
+    """The check for methods with independent draws, whose quality cannot be judged."""
     text = "draws are independent: R-hat and ESS say nothing about how good the approximation is"
     return Check("approximation", Status.UNKNOWN, text)
 
 
 def noise_check(rows: Values) -> Check | None:
-    """The check that the noise, if it is one number, has converged; None for other noise."""
+    """Check that a single noise parameter has converged; None for other kinds of noise."""
     noise, optimal = (_value(rows, name) for name in NOISES)
     if np.isnan(optimal):
         return None
@@ -166,7 +167,7 @@ def noise_check(rows: Values) -> Check | None:
 
 
 def shell_check(rows: Values) -> Check | None:
-    """The check that theta^2 is what the prior makes it; None where the data could change it, or it is not known."""
+    """Check that theta^2 has its value under the prior; None if the data could change theta^2, or it is unknown."""
     ratio = _shell(rows)
     if np.isnan(ratio):
         return None
@@ -178,7 +179,7 @@ def shell_check(rows: Values) -> Check | None:
 
 
 def diverged(rows: Values) -> str:
-    """Why a fit or chains have diverged, so that their values mean nothing; empty if they have not."""
+    """Why a fit or its chains have diverged, which makes their values meaningless; empty if they have not diverged."""
     rmse, ratio = _value(rows, "rmse"), _shell(rows)
     if rmse > LARGEST_RMSE:
         return f"an RMSE of {rmse:.3g}, where a constant has about 1"
@@ -188,19 +189,19 @@ def diverged(rows: Values) -> str:
 
 
 DIVERGED = "the fit diverged"
-"""Beginning of the text of the check of fits and chains whose values mean nothing."""
+"""Start of the text of the check for fits and chains that have diverged, so that their values are meaningless."""
 
 
 def diverged_check(rows: Values) -> Check | None:
-    """The check of a fit or chains that have diverged; None for others."""
+    """The check for a fit or chains that have diverged; None if they have not diverged."""
     why = diverged(rows)
     return Check("divergence", Status.DISTRUST, f"{DIVERGED}: {why}") if why else None
 
 
 def _shell(rows: Values) -> float:
-    """theta^2 relative to draws of the prior; NaN if the data determine many directions, or it is not known.
+    """theta^2 relative to draws of the prior; NaN if the data determine many directions or theta^2 is unknown.
 
-    The note of the metric gives the number of parameters, and the value of draws from the prior.
+    The metric's note contains the number of parameters, and the value for draws from the prior.
     """
     found = (
         re.search(r"([\d,]+) parameters; draws from the prior have ([\d.]+)", rows["prior_shell"].note)
@@ -210,7 +211,7 @@ def _shell(rows: Values) -> float:
     if found is None:
         return float("nan")
     parameters, temperature = float(found[1].replace(",", "")), float(found[2].rstrip("."))
-    # At temperature T the likelihood counts as that of 1 / T times as many rows.
+    # At temperature T, the likelihood has the weight of 1 / T times as many rows.
     if not parameters >= DOMINATED * _value(rows, "rows_train") / temperature:
         return float("nan")
     return rows["prior_shell"].value / temperature
@@ -244,7 +245,7 @@ ALSO_CONVERGED = {
     "log posterior": ("rhat_log_posterior", "ess_bulk_log_posterior", "ess_tail_log_posterior"),
     "noise": ("rhat_noise_max", "ess_bulk_noise_min", "ess_tail_noise_min"),
 }
-"""What must converge besides function values -> metrics of its largest R-hat and smallest effective sample sizes."""
+"""Other quantity that must converge -> metrics with its largest R-hat and smallest effective sample sizes."""
 
 
 JUDGED_AS_REFERENCE = ("convergence", "effective draws", "log posterior")
@@ -276,7 +277,7 @@ def _also(rows: Values, name: str, metrics: tuple[str, ...]) -> Check | None:
 
 
 def divergences(rows: Values) -> Check | None:
-    """The check of divergent steps; None if they are not counted."""
+    """The check of divergent steps; None if such steps are not counted."""
     count = _value(rows, "divergences")
     if np.isnan(count):
         return None

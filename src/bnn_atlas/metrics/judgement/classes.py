@@ -1,6 +1,6 @@
-"""Measurements of class probabilities: errors, calibration, detection of other rows, agreement, and curves of these.
+"""Measurements of class probabilities: errors, calibration, detection of other data, agreement, and their curves.
 
-`measure` has the LPPD and its curves over chains and draws.
+The module `measure` has the LPPD and its curves over chains and draws.
 """
 
 from collections.abc import Collection, Iterator
@@ -37,8 +37,8 @@ def classification_scores(
 ) -> list[Measurement]:
     """Scores of probabilities [n, k] against labels [n], and the published variants of `papers`.
 
-    The log score comes from log densities instead, which do not round to -inf (`measure.nll`). Standard errors are for
-    a mean over independent rows. A published variant with no row left in its bins is NaN, with a note.
+    The log score is computed elsewhere (`measure.nll`), from log densities, which do not round to -inf. Standard errors
+    assume a mean over independent rows. A published variant with no row left in its bins is NaN, with a note.
     """
     p, y = as_labelled(probabilities, labels)
     wide, mass = f"{ECE_BINS} equally wide bins", f"{ECE_BINS} bins of equally many rows"
@@ -59,7 +59,7 @@ def classification_scores(
 
 
 def detection_scores(inside: np.ndarray, outside: np.ndarray, papers: Collection[str] = ()) -> list[Measurement]:
-    """How well certainty separates test rows (inside) from other rows (outside), both class probabilities [n, k]."""
+    """How well certainty separates test rows (inside) from other rows (outside), from class probabilities [n, k]."""
     if np.ndim(inside) == 2 and np.ndim(outside) == 2 and np.shape(inside)[1] != np.shape(outside)[1]:
         raise PredictionError(
             f"{np.shape(inside)[1]} classes inside and {np.shape(outside)[1]} outside; predict both with one model"
@@ -147,7 +147,7 @@ CALIBRATION_BINS, ENTROPY_BINS = 20, 20
 
 
 def calibration_curve(probabilities: np.ndarray, labels: np.ndarray) -> list[Measurement]:
-    """Confidence, accuracy and share of rows in bins of equally many rows; `at` is the nominal share of rows so far."""
+    """Confidence, accuracy and fraction of rows in bins of equal size; `at` is the nominal cumulative fraction."""
     bins = calibration_bins(probabilities, labels, CALIBRATION_BINS)
     note = f"{CALIBRATION_BINS} bins of equally many rows"
     found = []
@@ -164,7 +164,7 @@ def calibration_curve(probabilities: np.ndarray, labels: np.ndarray) -> list[Mea
 
 
 def entropy_shares(probabilities: np.ndarray) -> list[Measurement]:
-    """Share of rows by predictive entropy in equally wide bins of [0, log k]; `at` is the right edge of a bin."""
+    """Fraction of rows by predictive entropy in equally wide bins of [0, log k]; `at` is the right edge of a bin."""
     shares = entropy_histogram(probabilities, ENTROPY_BINS)
     largest = np.log(np.shape(probabilities)[1])
     return [
@@ -178,9 +178,9 @@ def cumulative_scores(
 ) -> list[Measurement]:
     """Accuracy and ECE (equally wide bins) of averages over the first chains, and over the first draws of all chains.
 
-    Over chains they are means over the same random orders of the chains as for the LPPD; over draws they are given at
-    the ends of the batches of draws that the predictions keep, for all chains together and for a chain alone. A single
-    chain has no curve over chains, and a single batch none over draws.
+    Scores over chains are means over the same random orders of the chains as for the LPPD. Scores over draws are given
+    at the ends of the batches of draws that the predictions keep, for all chains together and for single chains. A
+    single chain has no curve over chains, and a single batch has no curve over draws.
     """
     by_batch, stops = summary.probabilities_by_batch, summary.batch_stops
     assert by_batch is not None
@@ -214,7 +214,7 @@ def _over_chains(chains: np.ndarray, labels: np.ndarray, bins: int, orderings: i
 
 
 def _alone(chains: np.ndarray, labels: np.ndarray, bins: int, stops: np.ndarray) -> Iterator[Measurement]:
-    """Means over chains of each chain's scores over its first draws, from probabilities [C, B, n, k] by batch."""
+    """Scores of single chains over their first draws, averaged over chains, from batches [C, B, n, k]."""
     right, errors = np.empty((2, len(chains), len(stops)))
     for chain, batches in enumerate(chains):
         for point, average in enumerate(_first_draws(batches, stops)):

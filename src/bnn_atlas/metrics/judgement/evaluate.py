@@ -39,13 +39,13 @@ from bnn_atlas.traces.draws import Draws
 MAX_BYTES = 256 * 2**20
 """Working memory."""
 MOST_PARAMETERS = 20_000
-"""Largest number of scalar parameters that are diagnosed, evenly spread over all."""
+"""Largest number of scalar parameters that are diagnosed; they are evenly spread over all parameters."""
 CURVE_POINTS = 200
 """Largest number of points of a statistic's course over the draws."""
 
 
 class HeldOut(Protocol):
-    """The held-out rows of a split, in the scaled units of the fit."""
+    """The held-out rows of a split, in the scaled units used by the fit."""
 
     @property
     def y_test(self) -> np.ndarray:
@@ -57,7 +57,7 @@ class HeldOut(Protocol):
 
 
 class RunFacts(NamedTuple):
-    """What scoring a run needs besides its draws and predictions."""
+    """Facts about a run that scoring uses in addition to draws and predictions."""
 
     identity: RunIdentity
     cost: Cost | None = None
@@ -70,17 +70,17 @@ class RunFacts(NamedTuple):
     temperature: float = 1.0
     """Temperature of the posterior."""
     dead_inputs: np.ndarray | None = None
-    """Which inputs are constant over the rows of the likelihood, if known."""
+    """[inputs] bool: inputs that are constant over the rows of the likelihood; None if unknown."""
     fit_rows: int | None = None
     """Number of rows of the likelihood, if known."""
 
 
 class Scored(NamedTuple):
-    """The tables of the rule `metrics`."""
+    """The tables that the rule `metrics` writes."""
 
     rows: list[Row]
     rates: list[Row]
-    """Rows that depend on wall time, and so change when the same draws are sampled again."""
+    """Rows that depend on wall time and therefore change if the same draws are sampled again."""
     parameters: pd.DataFrame
     """One row per scalar parameter (`parquet.PARAMETER_SCHEMA`)."""
     functions: pd.DataFrame
@@ -105,9 +105,9 @@ def score(
 
     Args:
         pool: the draws.
-        summary: their predictions of the test rows.
+        summary: the draws' predictions of the test rows.
         data: the targets of these rows.
-        run: what else is known about the run.
+        run: further facts about the run.
         max_bytes: working memory; no value depends on it.
     """
     kept, draws = summary.kept, pool.draws
@@ -118,7 +118,7 @@ def score(
         *convergence_measurements("weight", parameters, len(kept), draws, of=pool.layout.size),
         *convergence_measurements("function", functions, len(kept), draws),
     ]
-    # Independent draws from an approximation have no efficiency: any number could be drawn.
+    # Efficiency is meaningless for independent draws from an approximation: any number could be drawn.
     rated = [] if method(run.identity.method).kind_of_draws is KindOfDraws.INDEPENDENT else convergence
     gradients = gradient_measurements(rated, chains.chains, run.cost, run.batch_rows)
     sampled = next((row.value for row in gradients if row.metric == "gradients_sampling"), None)
@@ -162,10 +162,10 @@ def write_scored(scored: Scored, files: RunFiles) -> None:
 
 
 def split_measurements(data: SplitData) -> list[Measurement]:
-    """The numbers of rows of a split and, for tables of regressions, the error of least squares on them.
+    """The numbers of rows of a split and, for regressions on tables, the error of a least-squares fit.
 
-    The error of the least-squares fit to the rows of the likelihood needs no chain: it shows in a second whether two
-    programs score the same rows with the same scaling.
+    The least-squares fit uses the rows of the likelihood and no chain, so its error quickly shows whether two programs
+    score the same rows with the same scaling.
     """
     train = len(data.split.train) + len(data.split.validation)
     found = [Measurement("rows_test", float(len(data.split.test))), Measurement("rows_train", float(train))]
@@ -178,7 +178,7 @@ def split_measurements(data: SplitData) -> list[Measurement]:
 
 
 def running_frame(summary: PredictiveSummary) -> pd.DataFrame:
-    """LPPD of each chain alone over its first draws (`parquet.CHAIN_SCHEMA`); NaN for divergent chains."""
+    """LPPD of each chain on its own over its first draws (`parquet.CHAIN_SCHEMA`); NaN for divergent chains."""
     running = with_targets(summary.running_lppd)
     chains, points = running.shape
     return pd.DataFrame(
@@ -200,7 +200,7 @@ def sampler_frame(chains: ChainStatistics, summary: PredictiveSummary) -> pd.Dat
 
 
 def curve_frame(chains: ChainStatistics, functions: pd.DataFrame, summary: PredictiveSummary) -> pd.DataFrame:
-    """All curves (`parquet.CURVE_SCHEMA`); the step size only if it changes within a chain."""
+    """All curves (`parquet.CURVE_SCHEMA`); the step size is included only if it changes within a chain."""
     parts = []
     varies = (chains.chains["step_size_max"] > chains.chains["step_size_min"]).any()
     for name, course in chains.courses.items():

@@ -14,8 +14,8 @@ from bnn_atlas.traces.draws import evenly
 def log_score_measurements(summary: PredictiveSummary, y: np.ndarray) -> list[Measurement]:
     """R-hat and bulk ESS of the log score log p(y_i | theta) over the draws, at the kept rows.
 
-    Unlike function values it is one number per row for every likelihood, and it is what the LPPD averages. Empty if no
-    chain is left or there are fewer than four draws.
+    Unlike function values, the log score is one number per row for every likelihood, and the LPPD is an average of log
+    scores. Empty if no chain is left or there are fewer than four draws.
     """
     if not len(summary.kept) or summary.draws < 4:
         return []
@@ -35,7 +35,7 @@ def log_score_measurements(summary: PredictiveSummary, y: np.ndarray) -> list[Me
 
 
 def wasserstein_to(own: PredictiveSummary, other: PredictiveSummary, reference: str, note: str = "") -> Measurement:
-    """Mean of W1 between the predictive distributions of two runs, over the rows that both keep.
+    """Mean W1 distance between the predictive distributions of two runs, over the rows that both keep.
 
     Raises PredictionError if they keep no row in common.
     """
@@ -49,7 +49,7 @@ def wasserstein_to(own: PredictiveSummary, other: PredictiveSummary, reference: 
 
 
 def _log_scores(summary: PredictiveSummary, y: np.ndarray) -> np.ndarray:
-    """Log scores [C, S, r] of the chains that did not diverge; a probability that hardly varies counts as constant."""
+    """Log scores [C, S, r] of the chains that did not diverge; probabilities that hardly vary count as constant."""
     values = summary.function_draws[summary.kept].astype(np.float64)
     if summary.task == "classification":
         of_label = values[..., summary.function_classes == y[summary.function_rows]]
@@ -71,13 +71,13 @@ def _draws_at(summary: PredictiveSummary, rows: np.ndarray) -> tuple[np.ndarray,
 
 
 def _noise_rows(summary: PredictiveSummary) -> np.ndarray:
-    """Rows [r] with both mean and noise kept: if the noise is one level, all rows with a mean."""
+    """Rows [r] for which both mean and noise are kept; if there is one noise level, all rows with a mean."""
     assert summary.log_noise_draws is not None
     kept, noise = summary.function_rows, summary.log_noise_draws.shape[2]
     return kept if noise == 1 else kept[evenly(len(kept), noise)]
 
 
 def _log_noise(summary: PredictiveSummary) -> np.ndarray:
-    """Log sigma [C, S, r], or [C, S, 1] if it is one level."""
+    """Log sigma [C, S, r], or [C, S, 1] if there is one noise level."""
     assert summary.log_noise_draws is not None
     return summary.log_noise_draws[summary.kept].astype(np.float64)

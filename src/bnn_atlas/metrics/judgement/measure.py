@@ -1,4 +1,4 @@
-"""Measurements of predictions, under the names in `config.metrics`. New metrics of predictions go here.
+"""Measurements of predictions, with the names listed in `config.metrics`. Add new metrics of predictions here.
 
 Metrics of class probabilities are in `judgement.classes`.
 """
@@ -37,12 +37,12 @@ HEADLINES = {
     "regression": ("lppd", "nll", "rmse", "rmse_original_units", "lppd_original_units"),
     "classification": ("lppd", "nll", "accuracy"),
 }
-"""Metrics that are NaN, with the note `NO_CHAIN`, if every chain is excluded."""
+"""Metrics that are reported as NaN, with the note `NO_CHAIN`, if every chain is excluded."""
 SOMMER = {
     "deep_ensemble": "the mean is taken for the log of the noise",
     **dict.fromkeys(("laplace", "mean_field"), "the predictive variance is taken for the log of the noise"),
 }
-"""Method -> what the code of Sommer et al. 2025 gets wrong in its LPPD if the noise is one level."""
+"""Method -> the error in its LPPD, as computed by the code of Sommer et al. 2025, if there is one noise level."""
 
 
 def prediction_measurements(
@@ -52,7 +52,7 @@ def prediction_measurements(
 
     Args:
         summary: predictions of rows with targets.
-        y: the targets or labels [n].
+        y: targets or labels [n].
         y_scale: standard deviation by which the targets were divided, for scores in original units.
         method: kind of the method, on which `lppd_sommer` depends.
         papers: authors of published variants to measure as well (`formulas.variants`).
@@ -72,20 +72,20 @@ def prediction_measurements(
 def nll(summary: PredictiveSummary) -> Measurement:
     """Negative log-likelihood per row, -(1/n) sum_i log (1/(CS)) sum_cs p(y_i | theta_cs), in nats.
 
-    Over the C chains that are not divergent, from log densities, since small probabilities would round to 0.
-    It is inf, with a note, if a row has density 0.
+    The C chains are those that are not divergent. Log densities are used, since small probabilities would round to 0.
+    The result is inf, with a note, if a row has density 0.
     """
     mixture = _mixture(summary)
     return Measurement("nll", -float(mixture.mean()), averages.error_of_mean(mixture), _zero_density_note(mixture))
 
 
 def correct_rows(summary: PredictiveSummary) -> np.ndarray:
-    """[n] whether the most probable class of a row is the observed one, whose density is then the largest."""
+    """[n] whether the observed class of a row is the most probable class."""
     return np.exp(_mixture(summary)) > average(summary).max(axis=1) * (1 - ROUNDING)
 
 
 def function_sd(summary: PredictiveSummary) -> Measurement:
-    """sqrt(Var f(x)) over all draws of the chains that are not divergent, without noise; mean over inputs x.
+    """Mean over inputs x of sqrt(Var f(x)), the variance without noise over all draws of the non-divergent chains.
 
     The Monte Carlo error is a jackknife over chains (over batches of draws if there is one chain).
     """
@@ -99,11 +99,11 @@ def function_sd(summary: PredictiveSummary) -> Measurement:
 
 
 def elpd_difference(own: PredictiveSummary, other: PredictiveSummary, reference: str, note: str = "") -> Measurement:
-    """LPPD of one run minus that of another on the same test rows, and its standard error, paired by row.
+    """Difference of the LPPD of two runs on the same test rows, with a standard error paired by row.
 
-    With d_i the difference of the log densities at row i, the error is sd(d) / sqrt(n); what makes a row hard for both
-    runs cancels. Vehtari, Gelman and Gabry 2017, Practical Bayesian Model Evaluation, section 5.1 (means over rows
-    instead of sums). Raises PredictionError if the numbers of rows differ.
+    With d_i the difference of the log densities at row i, the error is sd(d) / sqrt(n): variation that both runs share,
+    such as rows that are hard to predict, cancels. Vehtari, Gelman and Gabry 2017, Practical Bayesian Model Evaluation,
+    section 5.1 (means over rows instead of sums). Raises PredictionError if the numbers of rows differ.
     """
     first, second = _mixture(own), _mixture(other)
     if len(first) != len(second):
@@ -144,7 +144,7 @@ def _density(summary: PredictiveSummary) -> list[Measurement]:
 
 
 def _first_draws_alone(summary: PredictiveSummary) -> list[Measurement]:
-    """LPPD of a chain alone over its first draws, mean over chains."""
+    """LPPD of single chains over their first draws, as a mean over chains."""
     return [
         Measurement(
             "lppd_chain_mean_cumulative_draws", float(chains.mean()), averages.error_of_mean(chains), draws=count,
@@ -155,7 +155,7 @@ def _first_draws_alone(summary: PredictiveSummary) -> list[Measurement]:
 
 
 def _stacked(by_chain: np.ndarray) -> list[Measurement]:
-    """LPPD of the chains weighted by stacking, if there are at least two chains and four rows."""
+    """LPPD of the chains weighted by stacking; empty for fewer than two chains or four rows."""
     if len(by_chain) < 2 or by_chain.shape[1] < 4:
         return []
     found = averages.cross_fitted(by_chain)
@@ -190,10 +190,7 @@ def _regression(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> li
 
 
 def _scores_of_mixture(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> list[Measurement]:
-    """Scores that need single draws, from the draws that are kept at all rows; none if the predictions keep none.
-
-    They have the unit of the target.
-    """
+    """Scores, in units of the target, from the single draws that are kept at all rows; empty if there are none."""
     if summary.mixture_mean is None:
         return []
     mean, log_noise = (
@@ -256,13 +253,13 @@ def _sommer(summary: PredictiveSummary, y: np.ndarray, method: str) -> list[Meas
 
 
 def _coverage(summary: PredictiveSummary) -> tuple[np.ndarray, np.ndarray]:
-    """Nominal levels, and the shares of rows that their intervals cover; both [J]."""
+    """Nominal levels [J], and the fractions of rows that the intervals cover [J]."""
     levels = np.array(COVERAGE_LEVELS)
     return levels, reliability.coverage(_of(summary, "pit").mean(axis=0), levels)
 
 
 def _mixture(summary: PredictiveSummary) -> np.ndarray:
-    """Log density [n] of the mixture of all draws of the chains that are not divergent."""
+    """Log density [n] of the mixture of all draws of the non-divergent chains."""
     return averages.mixture_log_density(with_targets(summary.log_density_by_chain)[summary.kept])
 
 

@@ -1,9 +1,10 @@
 """Monte Carlo errors: how much a score would vary with other chains of the same run.
 
-Chains are independent given the data, whether they mix or not, so the error is a jackknife over chains: with G groups
-of chains, a score s has the variance (G - 1) / G sum_g (s_-g - mean)^2, where s_-g is the score without group g (Efron
-and Tibshirani 1993, chapter 11). Up to `GROUPS` chains, each is a group; more are grouped in order. If there is one
-chain, batches of consecutive draws take the place of chains, as far as the predictions keep what that needs.
+Chains are independent given the data, whether they mix or not, so the error comes from a jackknife over chains: with G
+groups of chains, a score s has the variance (G - 1) / G sum_g (s_-g - mean)^2, where s_-g is the score without group g
+(Efron and Tibshirani 1993, chapter 11). With at most `GROUPS` chains, each chain is its own group; otherwise
+consecutive chains are grouped. If there is one chain, batches of consecutive draws take the place of chains, if the
+predictions contain the data needed for this.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ Errors = dict[tuple[str, str], float]
 
 
 class Parts(NamedTuple):
-    """Averages over each of G parts of the draws, as far as the predictions keep them."""
+    """Averages over each of G parts of the draws, where the predictions store those averages."""
 
     sizes: np.ndarray
     """[G] number of chains or draws of each part."""
@@ -38,7 +39,7 @@ class Parts(NamedTuple):
 
 
 def monte_carlo_errors(summary: PredictiveSummary, y: np.ndarray, y_scale: float, levels: np.ndarray) -> Errors:
-    """Jackknife errors of the scores of the average over all chains that are not divergent.
+    """Jackknife errors of the scores computed from the average over all non-divergent chains.
 
     Args:
         summary: predictions of rows with targets.
@@ -46,7 +47,8 @@ def monte_carlo_errors(summary: PredictiveSummary, y: np.ndarray, y_scale: float
         y_scale: standard deviation by which the targets were divided.
         levels: nominal levels [J] of coverage.
 
-    A score that is not finite when some part is left out has no error; no score has one if there is a single part.
+    No error is given for a score that becomes non-finite when a part is left out, nor for any score if there is only
+    one part.
     """
     parts = _chains(summary) if len(summary.kept) > 1 else _batches(summary)
     if parts is None or len(parts.sizes) < 2:
@@ -69,7 +71,7 @@ def comparison_errors(summary: PredictiveSummary, other: np.ndarray) -> dict[str
 
 
 def spread_error(summary: PredictiveSummary) -> float | None:
-    """Jackknife error of `function_spread`, from the inputs at which every draw is kept; None for a single draw."""
+    """Jackknife error of `function_spread`, from the inputs at which all draws are kept; None for a single draw."""
     draws = summary.function_draws[summary.kept].astype(np.float64)
     if draws.shape[0] > 1:
         parts = np.array_split(draws, min(GROUPS, len(draws)))
@@ -99,7 +101,7 @@ def _chains(summary: PredictiveSummary) -> Parts:
 
 
 def _batches(summary: PredictiveSummary) -> Parts | None:
-    """Consecutive draws of the only chain; moments over them are not kept."""
+    """Consecutive draws of the only chain; moments over batches are not kept."""
     density, stops = summary.log_density_by_draw, summary.batch_stops
     if not len(summary.kept) or density is None:
         return None
@@ -129,7 +131,7 @@ def _without_one(parts: Parts) -> Iterator[Parts]:
 
 
 def _scores(average: Parts, y: np.ndarray, y_scale: float, levels: np.ndarray) -> Errors:
-    """The scores of one average that get an error."""
+    """The scores of one average for which errors are computed."""
     lppd = float(average.log_density.mean())
     found = {("lppd", ""): lppd, ("nll", ""): -lppd}
     if average.probabilities is None:

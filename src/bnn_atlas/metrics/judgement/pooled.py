@@ -43,12 +43,12 @@ SCHEMA = pa.schema(
     ]
 )
 """One row per setting and metric. `n` runs and splits were pooled; `not_finite` of them do not have a finite value.
-`chains` and `draws` are empty where repetitions differ in them (after excluding a chain, for example). `over` says what
-`standard_error` is over: seeds, splits, or, for one run on one split, what its own error is over. `monte_carlo_error`
-is the error of the mean. `rounding_sd` is the standard deviation that rounding alone makes: sqrt(mean(d^2) / 2), where
-d are the differences of runs that have the same settings but another kernel (`GridPoint.rounded`); empty without such
-runs. `trust` is the worst status of the runs (`judgement.trust`); `note` has their marks, and says if a reference has
-not converged."""
+`chains` and `draws` are empty where repetitions differ in them (after excluding a chain, for example). `over` names
+what `standard_error` is computed over: seeds, splits, or, for one run on one split, whatever the run's own error is
+computed over. `monte_carlo_error` is the error of the mean. `rounding_sd` is the standard deviation due to rounding:
+sqrt(mean(d^2) / 2), where d are the differences between runs with the same settings but different kernels
+(`GridPoint.rounded`); empty without such runs. `trust` is the worst status of the runs (`judgement.trust`); `note` has
+the marks of the runs, and says if a reference has not converged."""
 
 
 UNMEASURED = Trust(Status.UNKNOWN, "the table has no diagnostics")
@@ -61,9 +61,9 @@ class GridPoint(NamedTuple):
     point: Mapping[str, Any]
     """Field of the grid -> value."""
     marks: Sequence[str] = ()
-    """Remarks that every table has to make on the run (`config.checks.runs.marks`)."""
+    """Remarks on the run that every table must show (`config.checks.runs.marks`)."""
     rounded: str = ""
-    """The run that differs from this one only in its kernel, and so in its rounding, if there is one."""
+    """The run that differs from this run only in its kernel, and so in its rounding; empty if there is none."""
 
 
 def point_text(point: Mapping[str, Any]) -> str:
@@ -79,9 +79,9 @@ def summarise(table: pd.DataFrame, runs: Mapping[str, GridPoint]) -> pd.DataFram
     """Pool each metric of each setting over its repetitions (`over_repetitions`), as rows of SCHEMA.
 
     Repetitions of a setting agree in entry, point of the grid (without seeds), data set, model, method and metric. A
-    metric is pooled at all chains and draws, those of BY_CHAINS at each number of chains, and those of CURVES not at
-    all. Rows keep the order of the table. Raises TableError for a run that is not in `runs`, and if a run and split has
-    two values of a metric.
+    metric is pooled at all chains and draws. Metrics in BY_CHAINS are also pooled at each number of chains; metrics in
+    CURVES are not pooled. Rows keep the order of the table. Raises TableError if a run is not in `runs`, or if a run
+    has two values of a metric on one split.
     """
     unknown = sorted(set(table["run"]) - runs.keys())
     if unknown:
@@ -120,7 +120,7 @@ def write_summary(table: str | Path, runs: Mapping[str, GridPoint], parquet: str
 
 
 def write_runs(rows: Sequence[Mapping[str, Any]], csv: str | Path) -> None:
-    """Write one row per run; columns are in the order of their first use, empty for runs without a value."""
+    """Write one row per run; columns are in order of first use, and empty for runs without a value."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     with atomic(csv) as temporary:
         pd.DataFrame([dict(row) for row in rows], columns=columns, dtype=object).to_csv(

@@ -1,4 +1,4 @@
-"""Whether a run sampled the posterior: the run against its referee, which continues its chains with a Metropolis test.
+"""Whether a run sampled the posterior, judged by a referee that continues the run's chains with a Metropolis test.
 
 A referee's chains start from the last states of the run's chains. Arrays are [C, S].
 """
@@ -26,7 +26,7 @@ LARGEST_RHAT = 1.1
 SMALLEST_ESS = 50.0
 """Smallest ESS of the log posterior in a referee's chain."""
 LARGEST_TREND = 2.0
-"""Largest rise or fall of the referee's log-likelihood, mean over chains, in standard errors."""
+"""Largest rise or fall of the referee's log-likelihood (mean over chains), in standard errors."""
 TOGETHER = 256
 """Number of chains in memory at once."""
 
@@ -42,8 +42,8 @@ class Refereed(NamedTuple):
 def judge(run: Draws, referee: Draws, predictions: PredictiveSummary, refereed: PredictiveSummary) -> Refereed:
     """Compare a run with its referee, chain by chain, and say whether the referee itself has mixed.
 
-    If it has not, the shifts do not lead to the posterior and nothing bounds the run's bias; every row then says so.
-    Chains excluded in either are left out.
+    If the referee has not mixed, the shifts do not lead to the posterior and nothing bounds the run's bias; every row
+    then says so. Chains excluded in the run or in its referee are left out.
 
     Args:
         run: draws of the run.
@@ -52,7 +52,7 @@ def judge(run: Draws, referee: Draws, predictions: PredictiveSummary, refereed: 
         refereed: the referee's predictions of the same rows.
 
     Raises:
-        PredictionError: the two differ in the number of chains or test rows.
+        PredictionError: run and referee differ in the number of chains or test rows.
     """
     before, after = (with_targets(summary.log_density_by_chain) for summary in (predictions, refereed))
     if before.shape != after.shape or run.chains != referee.chains:
@@ -73,7 +73,7 @@ def judge(run: Draws, referee: Draws, predictions: PredictiveSummary, refereed: 
 
 
 def _of_chains(run: Draws, referee: Draws, chains: np.ndarray) -> dict[str, np.ndarray]:
-    """Columns of some chains, except those of the LPPD."""
+    """Columns for some chains, except the LPPD columns."""
     columns: dict[str, np.ndarray] = {}
     densities = {}
     for name in LOG_DENSITIES:
@@ -96,7 +96,7 @@ def _of_chains(run: Draws, referee: Draws, chains: np.ndarray) -> dict[str, np.n
 
 
 def _measurements(chains: pd.DataFrame, before: np.ndarray, after: np.ndarray) -> list[Measurement]:
-    """Rows of the table, from the chains that are left and the log densities [C, n] of run and referee."""
+    """Rows of the table, from the remaining chains and the log densities [C, n] of run and referee."""
     if chains.empty:
         return [Measurement(MIXED, float("nan"), note=NO_CHAIN)]
     rise, error = float(chains["trend"].mean()), float(np.sqrt((chains["trend_error"] ** 2).sum()) / len(chains))
@@ -122,7 +122,7 @@ def _measurements(chains: pd.DataFrame, before: np.ndarray, after: np.ndarray) -
 
 
 def _why_not_mixed(rhat: float, ess: float, rise: float, error: float) -> list[str]:
-    """Why a referee did not mix; empty if it did. Undefined diagnostics count against it."""
+    """Why a referee did not mix; empty if it did. An undefined diagnostic counts as a failure."""
     why = []
     if not rhat <= LARGEST_RHAT:
         why.append(
@@ -151,9 +151,9 @@ class Trend(NamedTuple):
     """The straight line through the draws of each chain [C]."""
 
     rise: np.ndarray
-    """From the first to the last draw."""
+    """Rise of the line from the first to the last draw."""
     error: np.ndarray
-    """Its standard error, NaN for a constant chain and for fewer than 4 draws."""
+    """Standard error of the rise; NaN for a constant chain or fewer than 4 draws."""
 
 
 def shift(chains: np.ndarray, referees: np.ndarray) -> np.ndarray:
@@ -170,15 +170,15 @@ def shift(chains: np.ndarray, referees: np.ndarray) -> np.ndarray:
 def rhat_of_halves(values: np.ndarray) -> np.ndarray:
     """R-hat [C] of the two halves of each chain [C, S], taken as two chains: rank-normalised and split again.
 
-    It is near 1 if the level and spread of a chain do not change. The middle draw of an odd chain is left out. NaN for
-    fewer than 8 draws.
+    R-hat is near 1 if the level and spread of a chain do not change. The middle draw of an odd chain is left out. NaN
+    for fewer than 8 draws.
     """
     half = values.shape[1] // 2
     return rhat(np.stack([values[:, :half].T, values[:, values.shape[1] - half :].T]))
 
 
 def ess_of_chains(values: np.ndarray) -> np.ndarray:
-    """Bulk effective sample size [C] of each chain [C, S] alone."""
+    """Bulk effective sample size [C] of each chain [C, S] on its own."""
     return ess_bulk(values.T[None])
 
 
@@ -186,8 +186,8 @@ def trend(values: np.ndarray) -> Trend:
     """Least-squares line through each chain [C, S], with an error from the effective sample size of its residuals.
 
     With times t from -1/2 to 1/2, slope r = sum t (x - mean) / sum t^2 and residuals x - mean - r t of standard
-    deviation s and effective sample size n, the error of r is s / sqrt(n mean(t^2)). It is too small if residuals are
-    dependent over most of the chain, which errs towards reporting a trend.
+    deviation s and effective sample size n, the error of r is s / sqrt(n mean(t^2)). The error is too small if
+    residuals are dependent over most of the chain; the test then tends to report a trend.
     """
     x = np.asarray(values, dtype=np.float64)
     times = np.linspace(-0.5, 0.5, x.shape[1])

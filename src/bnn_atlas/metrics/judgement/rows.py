@@ -11,11 +11,11 @@ from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, R
 NOT_FINITE, NEVER_MOVED = "not finite", "never moved"
 """Why a chain is excluded."""
 OVER_ROWS = "rows"
-"""By default, standard errors are over test rows."""
+"""The default: standard errors are over test rows."""
 
 
 def average(summary: PredictiveSummary) -> np.ndarray:
-    """Class probabilities [n, k] averaged over all draws of the chains that are not divergent."""
+    """Class probabilities [n, k] averaged over all draws of the non-divergent chains."""
     if not len(summary.kept):
         raise PredictionError("no chain is left to average: all diverged or never moved")
     return summary.probabilities[summary.kept].mean(axis=0)
@@ -28,7 +28,7 @@ def exclusion_measurements(summary: PredictiveSummary) -> list[Measurement]:
 
 
 def as_rows(identity: RunIdentity, measurements: Iterable[Measurement], summary: PredictiveSummary) -> list[Row]:
-    """Table rows; a row that leaves out an excluded chain says so.
+    """The measurements as table rows; the note of a row says if chains were excluded.
 
     Raises ValueError for a name that is not in the list of metrics.
     """
@@ -41,7 +41,7 @@ def as_rows(identity: RunIdentity, measurements: Iterable[Measurement], summary:
 
 
 def listed(identity: RunIdentity, measurements: Iterable[Measurement], chains: int, draws: int) -> list[Row]:
-    """Table rows for measurements of networks: these exclude no chain, since no predictions are made.
+    """Table rows for measurements of networks, which exclude no chain because they use no predictions.
 
     Raises ValueError for a name that is not in the list of metrics.
     """

@@ -1,4 +1,4 @@
-"""Rows of a metric table for predictions of further sets of rows, and for comparisons with other predictions."""
+"""Metric rows for predictions of further sets of data rows, and for comparisons with other predictions."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -21,7 +21,7 @@ from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity, 
 def shift_rows(
     identity: RunIdentity, name: str, summary: PredictiveSummary, labels: np.ndarray, published: Collection[str] = ()
 ) -> list[Row]:
-    """Scores of shifted test rows; the data set of the rows is `<data set>/<name>`."""
+    """Scores of shifted test rows; the data set is named `<data set>/<name>`."""
 
     def measured() -> list[Measurement]:
         by_chain = summary.probabilities[summary.kept]
@@ -47,7 +47,7 @@ def outside_rows(
 
 
 def interval_rows(identity: RunIdentity, name: str, summary: PredictiveSummary) -> list[Row]:
-    """How much the functions of the draws differ on an interval of the input."""
+    """Spread of the draws' functions on an interval of the input."""
     of_set = identity._replace(dataset=f"{identity.dataset}/{name}")
     if not len(summary.kept):
         return as_rows(of_set, [Measurement("function_sd", float("nan"), note=measure.NO_CHAIN)], summary)
@@ -61,12 +61,12 @@ def reference_rows(
     reference: np.ndarray | PredictiveSummary,
     said: Sequence[str] = (),
 ) -> list[Row]:
-    """A run's predictions against a reference's predictions of the same rows.
+    """Compare a run's predictions with a reference's predictions of the same rows.
 
-    A classification has agreement and total variation, a regression the distance W1; both have the difference of the
-    LPPD if the reference is a run. `reference` is published probabilities [n, k] or the predictions of another run.
-    Every note begins with `said`: whether the chains of the reference have converged (`judgement.trust`), and what its
-    posterior is.
+    A classification is compared by agreement and total variation, a regression by the distance W1. If the reference is
+    a run, the difference of the LPPD is added. `reference` holds published probabilities [n, k] or the predictions of
+    another run. Every note begins with `said`: whether the reference's chains have converged (`judgement.trust`), and
+    which posterior the reference has.
     """
     of_run = reference if isinstance(reference, PredictiveSummary) else None
     classes = summary.task == "classification"
@@ -93,7 +93,7 @@ def _undefined(metric: str, whose: str, reference: str) -> Measurement:
 def _rows_of_set(
     identity: RunIdentity, name: str, summary: PredictiveSummary, measured: Callable[[], list[Measurement]]
 ) -> list[Row]:
-    """Rows under the name of the set; a single NaN with a note if no chain is left."""
+    """Metric rows under the name of the set; a single NaN with a note if no chain is left."""
     of_set = identity._replace(dataset=f"{identity.dataset}/{name}")
     empty = Measurement("mean_maximum_confidence", float("nan"), note=measure.NO_CHAIN)
     return as_rows(of_set, measured() if len(summary.kept) else [empty], summary)

@@ -1,4 +1,4 @@
-"""Whether a run can be trusted, by the worst of its checks, and whether it can serve as a reference."""
+"""Whether a run can be trusted (decided by its worst check), and whether it can serve as a reference."""
 
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from bnn_atlas.metrics.tables.measurement import Measurement
 
 
 class Trust(NamedTuple):
-    """Whether the draws of a run on one split, or of several, can be trusted."""
+    """Whether a run's draws on one or more splits can be trusted."""
 
     status: Status
     text: str
@@ -41,7 +41,7 @@ class Trust(NamedTuple):
 NO_CHAIN = "no chain: nothing to converge"
 """Text for methods with one point per chain."""
 SOURCE = "source_trusted"
-"""Metric of draws with the moments of another run's draws: 0 if that run should not be trusted, else 1."""
+"""Metric for draws generated from another run's moments: 0 if that other run should not be trusted, else 1."""
 UNCONVERGED = "reference not converged"
 """Note on every comparison with a reference that has not converged."""
 
@@ -58,7 +58,7 @@ def trust(table: pd.DataFrame) -> Trust:
 
 
 def trusts(table: pd.DataFrame) -> dict[tuple[str, int], Trust]:
-    """Run and split -> `trust` of its rows, for every run and split of a metric table."""
+    """(Run, split) -> `trust` of its rows, for every run and split in a metric table."""
     own = table[~table["dataset"].str.contains("/")]
     found = {}
     for _, rows in own.groupby(["run", "split"], sort=False):
@@ -67,7 +67,7 @@ def trusts(table: pd.DataFrame) -> dict[tuple[str, int], Trust]:
 
 
 def worst(found: Collection[Trust]) -> Trust:
-    """The first with the worst status; UNKNOWN if there are none."""
+    """The first item with the worst status; UNKNOWN if there are no items."""
     for status in (*BY_WEIGHT, Status.FINE):
         for one in found:
             if one.status is status:
@@ -76,13 +76,13 @@ def worst(found: Collection[Trust]) -> Trust:
 
 
 def source_measurement(table: pd.DataFrame) -> Measurement:
-    """0 if the run of these rows, whose moments other draws have, should not be trusted, else 1; the note says why."""
+    """0 if these rows come from an untrusted run whose moments generated other draws, else 1; the note says why."""
     found = trust(table)
     return Measurement(SOURCE, float(found.status is not Status.DISTRUST), note=f"source: {found.words}")
 
 
 def reference_word(note: str) -> str:
-    """The part of a row's note that says that its reference has not converged; empty if there is none."""
+    """The part of a row's note saying that the reference has not converged; empty if there is no such part."""
     return next((part for part in note.split("; ") if part.startswith(UNCONVERGED)), "")
 
 
@@ -109,11 +109,11 @@ def sentence(made: list[Check]) -> str:
 
 
 def _point_or_approximation(table: pd.DataFrame) -> Trust:
-    """Trust of an optimum or a mean network, which has no chain, or of an approximation, which its draws cannot judge.
+    """Trust of an optimum, a mean network, or an approximation, whose quality cannot be judged from its own draws.
 
-    Neither is trusted if it has diverged or its noise is one number that has not converged, nor an approximation if the
-    size of its weights is not that of the posterior. Draws with the moments of another run are trusted no more than
-    that run.
+    None of these is trusted if it has diverged or its single noise parameter has not converged; an approximation is
+    also not trusted if the size of its weights differs from the posterior's. Draws generated from another run's moments
+    are trusted no more than that run.
     """
     rows = metric_rows(table)
     if gone := diverged_check(rows):
@@ -139,10 +139,10 @@ FIT = "reference_fit"
 """Metric that is 1 if a run may serve as a reference, else 0."""
 RHAT_LIMIT = "1.1"
 MOST_ABOVE = 0.05
-"""Largest share of function values at test rows with an R-hat above `RHAT_LIMIT`."""
+"""Largest fraction of function values at test rows with an R-hat above `RHAT_LIMIT`."""
 ACCEPTANCE = (0.6, 0.95)
-"""Smallest acceptance of a chain, and largest mean over chains: nearly all proposals are accepted if steps are far too
-small or a chain is still near its start."""
+"""Smallest acceptance of a chain, and largest mean acceptance over chains: nearly all proposals are accepted if steps
+are far too small or a chain is still near its start."""
 SMALLEST_ESS = 100.0
 """Smallest bulk effective sample size of the log posterior."""
 LARGEST_SHIFT = 3.0
@@ -150,13 +150,13 @@ LARGEST_SHIFT = 3.0
 
 
 def reference_measurement(found: Iterable[Measurement]) -> Measurement:
-    """1 if the draws of Markov chains may serve as a reference, else 0; the note has every number that decides.
+    """1 if draws of Markov chains may serve as a reference, else 0; the note lists every number behind the decision.
 
     The rule: at least 95 % of the function values at test rows have an R-hat up to 1.1, the bulk ESS of the log
     posterior is at least 100, a Metropolis test accepts between 60 and 95 %, and theta^2 divided by the prior variance
-    changes, on average, by at most three standard errors from the first to the second halves of the chains. A run
-    without a Metropolis test, or with a prior of another form, is judged by the rest. `found` are the run's other
-    measurements.
+    changes, on average, by at most three standard errors from the first to the second halves of the chains. If there is
+    no Metropolis test, or the prior is not one normal distribution for all parameters, only the remaining criteria
+    apply. `found` holds the run's other measurements.
     """
     values = {(one.metric, one.at): one.value for one in found}
 

@@ -9,11 +9,11 @@ from bnn_atlas.files import load_arrays, save_arrays
 
 
 class FunctionsError(ValueError):
-    """Function draws that cannot be made or read."""
+    """Raised for function draws that cannot be made or read."""
 
 
 class FunctionDraws(NamedTuple):
-    """Functions of c chains with s draws each at n inputs; targets in standardised units.
+    """Functions of c chains with s draws each at n inputs, with targets in standardised units.
 
     A draw with a non-finite parameter or prediction is NaN at all inputs and marked in `divergent`.
     """
@@ -21,9 +21,9 @@ class FunctionDraws(NamedTuple):
     x: np.ndarray
     """[n, d] float64 inputs in standardised units ([n, ...] for rows of other shapes)."""
     chains: np.ndarray
-    """[c] numbers of the chains."""
+    """[c] indices of the chains."""
     draws: np.ndarray
-    """[s] numbers of the draws, the same for every chain."""
+    """[s] indices of the draws, the same for every chain."""
     divergent: np.ndarray
     """[c, s] bool: draws to leave out."""
     mean: np.ndarray | None = None
@@ -37,7 +37,7 @@ class FunctionDraws(NamedTuple):
     train_x: np.ndarray | None = None
     """[m, d] standardised inputs of the rows that the posterior conditions on; None for images and sequences."""
     train_y: np.ndarray | None = None
-    """[m] their targets."""
+    """[m] targets of the rows in `train_x`."""
 
     @property
     def task(self) -> str:
@@ -64,16 +64,16 @@ def load_functions(path: str | Path) -> FunctionDraws:
 
 
 class SurfaceError(ValueError):
-    """Surfaces that cannot be made or read."""
+    """Raised for surfaces that cannot be made or read."""
 
 
 class Surfaces(NamedTuple):
     """Densities in nats, not tempered, on p planes with n x n points; coordinates are distances in parameter space."""
 
     titles: np.ndarray
-    """[p] text."""
+    """[p] title of each plane."""
     x: np.ndarray
-    """[p, n] coordinates along the line through the first two points, from the first."""
+    """[p, n] coordinates along the line through the first two points, measured from the first point."""
     y: np.ndarray
     """[p, n] distances from that line."""
     log_likelihood: np.ndarray
@@ -81,9 +81,9 @@ class Surfaces(NamedTuple):
     log_prior: np.ndarray
     """[p, n, n] float64."""
     labels: np.ndarray
-    """[p, 3] text: what the three points are."""
+    """[p, 3] names of the three points."""
     points: np.ndarray
-    """[p, 3, 2] their coordinates."""
+    """[p, 3, 2] coordinates of the three points."""
     point_log_likelihood: np.ndarray
     """[p, 3] float64."""
     point_log_prior: np.ndarray

@@ -1,4 +1,4 @@
-"""Records of measured values and of the runs they belong to, and the error for what cannot be measured."""
+"""Records of measured values and of their runs, and the error raised if a value cannot be measured."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ class Measurement(NamedTuple):
     value: float
     standard_error: float | None = None
     note: str = ""
-    """What a reader of the number has to know."""
+    """Information that a reader of the number needs."""
     chains: int | None = None
     """Number of chains used; None for all that are not excluded."""
     draws: int | None = None
@@ -18,7 +18,7 @@ class Measurement(NamedTuple):
     at: str = ""
     """The parameter of the metric, if it has one: a level, the right edge of a bin, a phase, a reference."""
     over: str = ""
-    """What the standard error is over; empty means test rows, if there is an error."""
+    """The units over which the standard error is taken; empty means test rows, if there is an error."""
     monte_carlo_error: float | None = None
     """How much the value would vary with other chains of the same run (`judgement.monte_carlo`); None if unknown."""
 

@@ -45,7 +45,7 @@ PARAMETER_SCHEMA = pa.schema(
 )
 """One row per scalar parameter: `rhat_ess.Diagnostics`, and the R-hat of `gelman_rubin`."""
 FUNCTION_SCHEMA = pa.schema([*_fields(_COUNT, "row", "class"), *_DIAGNOSTICS])
-"""The same per function value; `class` is empty for regression."""
+"""One row per function value, with the columns of PARAMETER_SCHEMA; `class` is empty for regression."""
 ENTROPY_SCHEMA = pa.schema(
     [
         *_fields(_TEXT, "form"),
@@ -55,7 +55,7 @@ ENTROPY_SCHEMA = pa.schema(
     ]
 )
 """One row per form of the entropy and number of its steps or iterations (`methods.implicit.compare.Compared`); `noise`
-and `weights` are the generator's numbers of inputs and outputs."""
+and `weights` are the numbers of inputs and outputs of the generator."""
 CHAIN_SCHEMA = pa.schema(
     [
         *_fields(_COUNT, "chain"),
@@ -64,7 +64,7 @@ CHAIN_SCHEMA = pa.schema(
         *_fields(_NUMBER, "lppd"),
     ]
 )
-"""LPPD of each chain alone over its first draws."""
+"""LPPD of each chain on its own over its first draws."""
 SAMPLER_SCHEMA = pa.schema(
     [
         *_fields(_COUNT, "chain"),
@@ -89,7 +89,7 @@ REFEREE_SCHEMA = pa.schema(
     ]
 )  # fmt: skip
 """One row per chain of a run with a referee: means before and after, the sd of the chain's own draws and the shift in
-units of that sd; R-hat between the halves and ESS of the referee's log posterior, and the rise of its
+units of that sd; R-hat between halves and ESS of the referee's log posterior, and the rise of the referee's
 log-likelihood."""
 CURVE_SCHEMA = pa.schema(
     [
@@ -116,7 +116,7 @@ LINE_SCHEMA = pa.schema(
         *_fields(_NUMBER, "point", "loss", "error", nullable=False),
     ]
 )
-"""One row per point on a line between the networks of two chains at one draw: mean negative log-likelihood and share
+"""One row per point on a line between the networks of two chains at one draw: mean negative log-likelihood and fraction
 of wrong classes (or root mean square error) on `train` or `test` rows. The state of the second network is `as_trained`,
 `planted` (its planted permutation undone), or `aligned` with the first."""
 MATCH_SCHEMA = pa.schema(
@@ -171,7 +171,7 @@ RUN_SCHEMAS = {
     "samplers": SAMPLER_SCHEMA,
     "curves": CURVE_SCHEMA,
 }
-"""Field of `RunFiles` -> schema of its file, for those that are not metric rows."""
+"""Field of `RunFiles` -> schema of its file, for files that do not hold metric rows."""
 
 
 class EValues(NamedTuple):
@@ -201,7 +201,7 @@ def write_table(path: str | Path, rows: Sequence[Row]) -> None:
 
 
 def read_table(path: str | Path) -> "pandas.DataFrame":
-    """Rows of a metric table as a data frame; TableError if it is missing or has another schema."""
+    """Rows of a metric table as a data frame; TableError if the file is missing or has a different schema."""
     return read_frame(path, SCHEMA)
 
 
@@ -241,7 +241,7 @@ def write_frame(path: str | Path, frame: "pandas.DataFrame", schema: pa.Schema) 
 
 
 def read_frame(path: str | Path, schema: pa.Schema) -> "pandas.DataFrame":
-    """Read what `write_frame` wrote; TableError if it is missing, damaged or has other columns."""
+    """Read what `write_frame` wrote; TableError if the file is missing, damaged or has different columns."""
     with _open(path, schema) as source:
         return source.read().to_pandas()
 
@@ -258,7 +258,7 @@ def write_e_values(path: str | Path, log_e: Iterable[tuple[int, np.ndarray, np.n
 
 
 def read_e_values(path: str | Path) -> EValues:
-    """Read what `write_e_values` wrote; TableError if the file is missing or is something else."""
+    """Read what `write_e_values` wrote; TableError if the file is missing or does not hold E-values."""
     with _open(path, E_VALUE_SCHEMA) as source:
         table = source.read()
     return EValues(table.to_pandas(), float(table.schema.metadata[b"alpha"]))
@@ -282,7 +282,7 @@ def _open(path: str | Path, wanted: pa.Schema = SCHEMA) -> Iterator[pq.ParquetFi
 
 
 def _difference(found: pa.Schema, wanted: pa.Schema) -> str:
-    """The first difference between a schema and the one that is wanted, in words."""
+    """The first difference between a schema and the expected schema, in words."""
     missing = [name for name in wanted.names if name not in found.names]
     extra = [name for name in found.names if name not in wanted.names]
     if missing or extra:
