@@ -138,3 +138,14 @@ def test_r_files_come_after_those_that_they_need(tmp_path: Path) -> None:
         (tmp_path / f"{name}.R").write_text(f"{needs}\n{name} <- 1\n")
     assert [file.name for file in r_files("mine", tmp_path)] == ["a.R", "b.R", "mine.R"]
     assert [file.stem for file in r_files("bias_ridges")] == ["theme", "draw", "kernel", "bias_ridges"]
+
+
+@needs_r
+def test_lines_about_trust_leave_a_figure_its_own_subtitle() -> None:
+    robjects, _ = ggplot._bridge()
+    scope = robjects.baseenv["new.env"](parent=robjects.globalenv)
+    for file in ("theme.R", "draw.R"):
+        robjects.baseenv["sys.source"](str(RCODE / file), scope)
+    own = robjects.r("patchwork::wrap_plots(ggplot2::ggplot()) + patchwork::plot_annotation(subtitle = 'own')")
+    said = robjects.r("function(plot) unlist(plot$patches$annotation[c('title', 'subtitle')])")
+    assert list(said(scope["with_note"](own, "", "not to be trusted"))) == ["not to be trusted", "own"]
