@@ -9,6 +9,7 @@ import numpy as np
 from bnn_atlas.config.parts.posterior import (
     CNNLSTMConfig,
     LeNet5Config,
+    LeNet5MaxConfig,
     LeNetConfig,
     LeNettiConfig,
     MLPConfig,
@@ -38,6 +39,7 @@ CASES: dict[str, tuple[ModelConfig, tuple[int, ...], Function]] = {
     "mlp_no_bias": (MLPConfig(hidden=(6,), bias=False), (4,), partial(mlp, activation=reference.relu)),
     "lenet": (LeNetConfig(), (28, 28, 1), reference.lenet),
     "lenet5": (LeNet5Config(activation="tanh"), (16, 16, 3), partial(reference.lenet5, activation=np.tanh)),
+    "lenet5_max": (LeNet5MaxConfig(), (16, 16, 1), reference.lenet5_max),
     "lenetti": (LeNettiConfig(), (6, 6, 1), reference.lenetti),
     "resnet_frn": (ResNetFRNConfig(depth=8), (7, 7, 3), reference.resnet),
     "wide_resnet_frn": (WideResNetFRNConfig(depth=10, widen=1), (6, 6, 3), reference.wide_resnet),

@@ -16,6 +16,7 @@ import numpy as np
 from bnn_atlas.config.parts.posterior import (
     CNNLSTMConfig,
     LeNet5Config,
+    LeNet5MaxConfig,
     LeNetConfig,
     LeNettiConfig,
     MLPConfig,
@@ -126,7 +127,7 @@ def symmetry_of(config: ModelConfig, layout: Layout) -> Symmetry:
             groups = builder.sequence(names, config.activation)
         case LeNetConfig():
             groups = builder.sequence(["conv0", "conv1", "conv2", "dense", "output"], "relu")
-        case LeNet5Config():
+        case LeNet5Config() | LeNet5MaxConfig():
             groups = builder.sequence(["conv0", "conv1", "dense0", "dense1", "output"], config.activation)
         case LeNettiConfig():
             groups = builder.sequence(["conv", "dense0", "dense1", "dense2", "output"], config.activation)
