@@ -80,7 +80,7 @@ def test_a_figure_that_is_missing_or_shows_something_else_does_not_answer(tmp_pa
         assert reason in found.reason
     absent = CLAIM | {"in_figure": {"column": "c", "where": {"kind": "z"}}}
     found = judged(tmp_path, claimed(absent, figures=NO_RUNS))
-    assert (found.verdict, found.reason) == (Verdict.TO_RUN, "curve.csv: no row fits c where kind = z")
+    assert (found.verdict, found.reason) == (Verdict.TO_RUN, "curve.csv: no row matches c where kind = z")
     study = claimed(CLAIM, figures=NO_RUNS)
     (tmp_path / "curve.csv").unlink()
     (unmade,) = judge_all([study], {}, {"small/curve": tmp_path / "curve.png"})
@@ -167,8 +167,8 @@ def test_the_error_of_a_figure_enters_the_verdict(tmp_path: Path) -> None:
     ("wanted", "message"),
     [
         ({"column": "d"}, "no column d; it has kind, c"),
-        ({"column": "c", "where": {"kind": "z"}}, "no row fits c where kind = z"),
-        ({"column": "c"}, "2 rows fit c, but a claim means one value"),
+        ({"column": "c", "where": {"kind": "z"}}, "no row matches c where kind = z"),
+        ({"column": "c"}, "2 rows match c, but a claim needs one value"),
     ],
 )
 def test_numbers_that_are_not_there_or_not_one(tmp_path: Path, wanted: dict[str, Any], message: str) -> None:

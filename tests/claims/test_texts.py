@@ -64,7 +64,7 @@ def test_a_text_of_a_claim_can_have_its_own_value_and_the_table_holds_filled_tex
 ) -> None:
     own = judged[0]["c0"]
     assert numbers.filled("{here} ({here_error})", own) == "0.500 ± 0.010 (0.010)"
-    for text, wrong in (("{=c9}", "no claim 'c9'"), ("{here}", "belongs to none")):
+    for text, wrong in (("{=c9}", "no claim 'c9'"), ("{here}", "belongs to no claim")):
         with pytest.raises(KeyError, match=wrong):
             numbers.filled(text)
     write_claims(tmp_path / "claims.parquet", list(judged[0].values()), {"small": judged[1]})

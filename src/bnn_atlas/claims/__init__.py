@@ -1,1 +1,1 @@
-"""Judge the claims of the papers by the metric tables: values, verdicts, a table and a page. It starts at `report`."""
+"""Judge the claims of the papers by the metric tables: values, verdicts, a table and a page. Start with `report`."""

@@ -19,7 +19,7 @@ from bnn_atlas.metrics.judgement.trust import worst
 from bnn_atlas.records import is_damaged
 
 EXCLUDED_SHARE = 0.05
-"""Largest share of excluded chains in a run that answers a claim about all its chains."""
+"""Largest fraction of excluded chains with which a run still answers a claim about all its chains."""
 BY_CHAINS, BY_DRAWS = "_cumulative_chains", "_cumulative_draws"
 CURVES = {
     "lppd": (1.0, f"lppd{BY_DRAWS}"),
@@ -29,23 +29,24 @@ CURVES = {
 }
 """Score of the average over all draws -> sign and name of its curve over the number of draws."""
 SHARES = ("coverage", "entropy_histogram")
-"""Metrics that are shares of the test rows."""
+"""Metrics that are fractions of the test rows."""
 REPETITIONS = {"run": "seeds", "split": "splits", "chain": "chains"}
-"""Column of a figure's CSV file whose values are repetitions -> what these are."""
+"""Column of a figure's CSV file whose values are repetitions -> name of these repetitions."""
 FLOORS = {"agreement": 1.0, "total_variation": 0.0}
-"""Metrics between two averages over draws, which have a floor of few draws -> value of equal averages."""
+"""Metrics that compare two averages over draws, with a floor from the finite number of draws -> value of two equal
+averages."""
 LEAST_POINTS = 3
-"""Smallest number of points of a curve that is extrapolated."""
+"""Smallest number of points that a curve needs to be extrapolated."""
 
 
 def answer(measured: Measured, claim: Claim, side: Side, study: ClaimedStudy, least: int = 1) -> Answer:
     """Rows of the table for one side of a claim, one per run and split, or the number of its figure.
 
     A claim about all chains of a run is answered by the chains that were not excluded, provided that at most
-    `EXCLUDED_SHARE` were. Of several problems the first counts: a run that this scale does not have; a missing table,
-    metric, or number of chains or draws; too many excluded chains; a run on another data set than the paper's whose
-    number it should equal. Scales that are suggested as a remedy have at least `least` chains. Raises ClaimError if
-    several rows match.
+    `EXCLUDED_SHARE` of the chains were excluded. The first problem in this list is reported: a run that this scale does
+    not have; a missing table, metric, or number of chains or draws; too many excluded chains; a run that should equal
+    the paper's number but uses another data set. Scales suggested as a remedy have at least `least` chains. Raises
+    ClaimError if several rows match.
     """
     if side.in_figure is not None:
         return figure_answer(measured, side, claim.figure or "", study, study.runs_behind(claim))
@@ -77,7 +78,7 @@ def answer(measured: Measured, claim: Claim, side: Side, study: ClaimedStudy, le
 def row_of(
     measured: Measured, side: Side, study: ClaimedStudy, run: str, split: int, least: int = 1
 ) -> Repetition | Problem:
-    """The row of one run and split, or why it is missing; `needed` is empty if only the run is missing."""
+    """The row of one run and split, or why it is missing; `needed` is empty if the whole run is missing."""
     table = measured.table
     if table is None:
         return Problem(f"there is no table of the study {study.name}", "")
@@ -96,7 +97,7 @@ def row_of(
     rows = rows[rows["at"] == side.at]
     if rows.empty:
         reason = f"{where} has '{side.metric}' at {', '.join(given) or 'nothing'}, not at '{side.at}'"
-        return Problem(reason, "one of these as `at` of the claim")
+        return Problem(reason, "one of these levels as `at` of the claim")
     planned = study.runs[run].chains
     excluded = 0
     for column, wanted in (("chains", side.chains), ("draws", side.draws)):
@@ -115,9 +116,7 @@ def row_of(
             return Problem(f"{where} has no '{side.metric}' at {wanted:,} {column}, only at {at}", needed)
         rows = rows[rows[column] == (counts[-1] if wanted is None else wanted)]
     if len(rows) > 1:
-        raise ClaimError(
-            f"{where}: {len(rows)} rows of '{side.metric}' for '{dataset}' fit a claim that means one value"
-        )
+        raise ClaimError(f"{where}: {len(rows)} rows of '{side.metric}' for '{dataset}' match a claim about one value")
     row = rows.iloc[0]
     standard_error, monte_carlo = (_number(row[name]) for name in ("standard_error", "monte_carlo_error"))
     if monte_carlo is None:
@@ -149,10 +148,10 @@ def row_of(
 def _error_of_average(of_run: pd.DataFrame, row: pd.Series, all_chains: int) -> float | None:
     """Monte Carlo error of the score of an average over fewer chains or draws; None for other metrics.
 
-    For k draws of each chain it is e sqrt(S / k), with e the Monte Carlo error of the score of all S draws. The score
-    of k chains is a mean over R random orders of N chains. The standard deviation s over these orders is that of draws
-    without replacement, so the variance is s^2 (k / (N - k) + 1 / R). For single chains (s not kept) it is the standard
-    error over chains of their mean score, and for all chains the Monte Carlo error of the score.
+    For k draws of each chain the error is e sqrt(S / k), with e the Monte Carlo error of the score of all S draws. The
+    score of k chains is a mean over R random orders of N chains. These orders draw chains without replacement; with s
+    the standard deviation over the orders, the variance is s^2 (k / (N - k) + 1 / R). For single chains (s not kept),
+    the error is the standard error over chains of their mean score; for all chains, the score's Monte Carlo error.
     """
     score, by_draws, _ = str(row["metric"]).partition(BY_DRAWS)
     score = score if by_draws else score.removesuffix(BY_CHAINS)
@@ -171,7 +170,7 @@ def _error_of_average(of_run: pd.DataFrame, row: pd.Series, all_chains: int) -> 
 
 
 class OfChains(NamedTuple):
-    """How far single chains of a reference are from its other chains, by one metric."""
+    """Distance of the single chains of a reference from its other chains, in one metric."""
 
     value: float
     chains: int
@@ -179,7 +178,7 @@ class OfChains(NamedTuple):
 
 
 def _of_chains(table: pd.DataFrame, side: Side, split: int, dataset: str) -> OfChains | None:
-    """How far chains of the reference of a side are apart; None for other metrics, and where it is not known."""
+    """Distance between the chains of a side's reference; None for other metrics, and if the distance is not known."""
     if side.metric not in FLOORS:
         return None
     rows = table[(table["run"] == side.at) & (table["split"] == split) & (table["dataset"] == dataset)]
@@ -194,9 +193,9 @@ def _at_infinity(of_run: pd.DataFrame, row: pd.Series, side: Side, reference: Of
     """The value of a score of an average over draws at infinitely many draws.
 
     Such a score is biased by about c / S with S draws per chain; c is the slope of a line through the kept scores of
-    the first k draws, S / 4 <= k <= S, against 1 / k. The distance d of two averages (total variation, or the share of
-    rows on which they disagree) is d^2 = d_inf^2 + f^2, with the floor f = c sqrt(1 / S + 1 / R) of S and R independent
-    draws, which the single chains of the reference give against its others.
+    the first k draws, S / 4 <= k <= S, against 1 / k. The distance d between two averages (total variation, or the
+    fraction of rows on which they disagree) satisfies d^2 = d_inf^2 + f^2, with the floor f = c sqrt(1 / S + 1 / R) for
+    S and R independent draws; c comes from comparing single chains of the reference with its other chains.
     """
     if reference is not None:
         best = FLOORS[side.metric]
@@ -232,7 +231,7 @@ def _no_chain_left(table: pd.DataFrame, run: str, split: int) -> str:
 
 
 def _no_metric(reason: str, metric: str, measured: pd.DataFrame) -> Problem:
-    """The problem of a metric that a run does not have, with the name that was probably meant."""
+    """The problem of a metric that a run does not have, with a guess at the intended name."""
     close = difflib.get_close_matches(metric, sorted(measured["metric"].unique()), n=1, cutoff=0.8)
     if not close:
         return Problem(reason, "a run that measures it")
@@ -240,7 +239,7 @@ def _no_metric(reason: str, metric: str, measured: pd.DataFrame) -> Problem:
 
 
 def _scales(study: ClaimedStudy, name: str, chains: int, runs: Sequence[str]) -> str:
-    """Which scales would answer, with the command that makes these runs there."""
+    """The scales that would answer the claim, with the command that makes these runs at the first of them."""
     found = study.scales_with(name, chains)
     if not found:
         return f"a run with {chains:,} chains or more" if chains > 1 else "a run on the paper's data set"
@@ -250,7 +249,8 @@ def _scales(study: ClaimedStudy, name: str, chains: int, runs: Sequence[str]) ->
 def figure_answer(measured: Measured, side: Side, figure: str, study: ClaimedStudy, runs: Collection[str]) -> Answer:
     """The number of a figure as the only row of a side, or why there is none.
 
-    Its trust is the worst trust of `runs`, the runs behind the claim. Raises ClaimError as `figure_value` does.
+    The row's trust is the worst trust of `runs`, the runs behind the claim. Raises ClaimError in the same cases as
+    `figure_value`.
     """
     assert side.in_figure is not None
     plan, path = study.figures.get(figure), measured.figures.get(figure)
@@ -259,7 +259,7 @@ def figure_answer(measured: Measured, side: Side, figure: str, study: ClaimedStu
         return Answer((), Problem(f"scale {study.scale} does not draw the figure '{figure}'", needed))
     if plan.other or (changed := [text for run in plan.runs if (text := study.runs[run].other_data)]):
         return Answer(
-            (), Problem(f"scale {study.scale} draws '{figure}' otherwise: {plan.other or changed[0]}", needed)
+            (), Problem(f"scale {study.scale} draws '{figure}' differently: {plan.other or changed[0]}", needed)
         )
     csv = Path(path).with_suffix(".csv") if path else None
     if csv is None or not csv.is_file():
@@ -267,22 +267,22 @@ def figure_answer(measured: Measured, side: Side, figure: str, study: ClaimedStu
     try:
         value, error, note = figure_value(csv, side.in_figure)
     except MissingRowError as missing:
-        return Answer((), Problem(str(missing), f"runs that give it: {study.command([figure])}"))
+        return Answer((), Problem(str(missing), f"runs that yield this row: {study.command([figure])}"))
     of_runs = [one for (run, _), one in measured.trusts.items() if run in runs]
     trust = worst(of_runs).words if runs else ""
     return Answer((Repetition(figure, 0, "", side.metric, 0, 0, 0, value, error, note, trust=trust),), None)
 
 
 def figure_value(csv: Path, wanted: FigureValue) -> tuple[float, float | None, str]:
-    """The number in a CSV file to which a claim refers, its standard error if known, and over what that is.
+    """The number in a CSV file to which a claim refers, its standard error if known, and what the error is over.
 
-    A mean in a file with the columns `sd` and `pairs` has the error sd / sqrt(pairs). A mean, median or share of rows
-    of several runs, splits or chains has the error of a jackknife over these. Raises ClaimError if the file differs
-    from its record (that of the figure, two folders below the results), if a column is missing, and if several rows
-    match a claim about one; MissingRowError if none does.
+    A mean in a file with the columns `sd` and `pairs` has the error sd / sqrt(pairs). A mean, median or fraction of
+    rows from several runs, splits or chains has the error of a jackknife over the runs, splits or chains. Raises
+    ClaimError if the file differs from the figure's record (two folders below the results), if a column is missing, and
+    if several rows match a claim about one row; MissingRowError if no row matches.
     """
     if is_damaged(csv, csv.absolute().parents[2]):
-        raise ClaimError(f"{csv}: changed or damaged since it was made; delete it, and its figure is drawn again")
+        raise ClaimError(f"{csv}: changed or damaged since it was made; delete it to have its figure drawn again")
     table = pd.read_csv(csv)
     if missing := [name for name in (wanted.column, *wanted.where) if name not in table.columns]:
         raise ClaimError(f"{csv}: no column {', '.join(missing)}; it has {', '.join(table.columns)}")
@@ -290,7 +290,7 @@ def figure_value(csv: Path, wanted: FigureValue) -> tuple[float, float | None, s
         numbers = not isinstance(value, str) and pd.api.types.is_numeric_dtype(table[column])
         table = table[table[column] == value if numbers else table[column].astype(str) == str(value)]
     if table.empty:
-        raise MissingRowError(f"{csv.name}: no row fits {wanted.text}")
+        raise MissingRowError(f"{csv.name}: no row matches {wanted.text}")
     value = _taken(table[wanted.column], wanted, csv)
     if wanted.column == "mean" and {"sd", "pairs"} <= {*table.columns}:
         row = table[table["mean"] == value]
@@ -309,5 +309,5 @@ def _taken(values: pd.Series, wanted: FigureValue, csv: Path) -> float:
         return float(values.notna().mean())
     different: Sequence[float] = values.unique().tolist()
     if wanted.take == "only" and len(different) > 1:
-        raise ClaimError(f"{csv}: {len(values)} rows fit {wanted.text}, but a claim means one value")
+        raise ClaimError(f"{csv}: {len(values)} rows match {wanted.text}, but a claim needs one value")
     return float(different[0] if wanted.take == "only" else values.agg(wanted.take))

@@ -1,4 +1,4 @@
-"""The mean of the values that answer a claim, the difference of two means, and what their errors consist of."""
+"""The mean of the values that answer a claim, the difference of two means, and the parts of their errors."""
 
 import json
 import math
@@ -17,49 +17,51 @@ from bnn_atlas.metrics.formulas.repetitions import SPLITS, Repetitions, over_rep
 PAIRED_ROWS, UNPAIRED = "rows, paired", "rows, not paired"
 FINITE = "finite draws"
 COUNTED = re.compile(r"mean of (\d+) (orders|pairs of networks|seeds|splits|chains)")
-"""Note of a value whose standard error is over these; random orders have the same test rows, whose error is in it."""
+"""Note of a value whose standard error is over the named items; random orders share test rows, so the error over rows
+is included."""
 ROWS = ("", "rows")
-"""What the standard error of a row of the table may be over if it is over test rows."""
+"""Names under which the standard error of a table row counts as an error over test rows."""
 
 
 class Part(NamedTuple):
-    """One of the errors that are added in squares."""
+    """One of the errors whose squares are added."""
 
     of: str
-    """`rows`, `rows, paired`, `orders`, `seeds`, `splits`, `chains` or `draws`, over which it falls as 1 / sqrt(n);
-    `rows, not paired`, of two values on the same rows, which is too large; `published` or `reading`, errors of the
-    published number; `finite draws`, a bias that falls as 1 / n, which has a sign and is not in the sum of squares."""
+    """The source of the error. `rows`, `rows, paired`, `orders`, `seeds`, `splits`, `chains`, `draws`: the error falls
+    as 1 / sqrt(n) with their number n. `rows, not paired`: two values on the same rows, an overestimate. `published`,
+    `reading`: errors of the published number. `finite draws`: a bias that falls as 1 / n; it has a sign and is left out
+    of the sum of squares."""
     error: float
     number: int = 0
-    """The current n; 0 for errors of the published number, for rows that are not paired, and for a bias from the draws
-    of the reference alone."""
+    """The current n; 0 for errors of the published number, for rows that are not paired, and for a bias that comes only
+    from the draws of the reference."""
 
 
 class Estimate(NamedTuple):
-    """Mean of a value over `repetitions`, with its errors as far as known."""
+    """Mean of a value over `repetitions`, with the errors that are known."""
 
     value: float
     repetitions: int
     sd: float | None
-    """Standard deviation over repetitions (n - 1); None for one."""
+    """Standard deviation over repetitions (n - 1); None for a single repetition."""
     standard_error: float | None
     """Standard error over `over`, corrected for rows that splits share."""
     over: str = ""
     """`seeds`, `splits`, `rows`, `chains`; `rows, paired` for a difference on the same test rows."""
     monte_carlo_error: float | None = None
-    """How much the value would vary with other chains of the same runs."""
+    """Monte Carlo error: how much the value would vary with other chains of the same runs."""
     at_infinity: float | None = None
-    """The value with infinitely many draws; None if that is not known."""
+    """The value with infinitely many draws; None if not known."""
     parts: tuple[Part, ...] = ()
 
     @property
     def error(self) -> float | None:
-        """All parts but the bias, in squares; None if none is known."""
+        """Root of the sum of squares of all parts except the bias; None if no part is known."""
         return total(self.parts)
 
 
 def total(parts: Sequence[Part]) -> float | None:
-    """All errors but the bias of finite draws, in squares; None if none is known."""
+    """Root of the sum of squares of all errors except the bias of finite draws; None if no error is known."""
     errors = [part.error for part in parts if part.of != FINITE]
     return math.hypot(*errors) if errors else None
 
@@ -67,9 +69,9 @@ def total(parts: Sequence[Part]) -> float | None:
 def estimate(rows: Sequence[Repetition], study: ClaimedStudy, measured: Measured, same_rows: bool = False) -> Estimate:
     """Mean, spread and errors of the rows of one side of a claim.
 
-    A single row has its own error over test rows and its Monte Carlo error. Repetitions have the error of their mean,
-    which contains the Monte Carlo error; seeds on the same test rows also have the error over these rows. `same_rows`:
-    errors over test rows do not count.
+    A single row has an error over test rows and a Monte Carlo error. Several repetitions have the error of their mean,
+    which contains the Monte Carlo error; for seeds on the same test rows, the error over these rows is added. With
+    `same_rows`, errors over test rows do not count.
     """
     found = [row.monte_carlo_error for row in rows]
     errors = [error for error in found if error is not None]
@@ -110,11 +112,11 @@ def difference(
 ) -> Estimate:
     """Mean of `own` minus mean of `other`.
 
-    If both sides have the same seeds and splits, the spread is that of the differences. Means over the same test rows
-    are paired by row, sd(d) / sqrt(n), if the values of single rows are known; otherwise a single difference has the
-    errors of two independent means, which is too large on the same rows. Monte Carlo errors are independent. What a
-    finite number of draws does to one side, it mostly does to the other: the bias is that of the difference. It is not
-    known if one side is an average over draws whose value at infinitely many is not known.
+    If both sides have the same seeds and splits, the spread is computed from the differences. Means over the same test
+    rows are paired by row, sd(d) / sqrt(n), if the values of single rows are known; otherwise a single difference has
+    the errors of two independent means, which overestimates the error on the same rows. Monte Carlo errors are
+    independent. A finite number of draws biases both sides alike, so only the bias of the difference counts. This bias
+    is unknown if one side is an average over draws whose value at infinitely many draws is unknown.
     """
     sides = [estimate(rows, study, measured, same_rows) for rows in (own, other)]
     a, b = _by_repetition(own, study), _by_repetition(other, study)
@@ -152,7 +154,7 @@ def difference(
 
 
 def _fewest(rows: Sequence[Repetition]) -> int:
-    """The fewest draws of an average; 0 for optima: there only the reference has draws."""
+    """The smallest number of draws in any row's average; 0 for optima, where only the reference has draws."""
     return min((row.draws for row in rows if row.draws > 1), default=0)
 
 
@@ -170,16 +172,16 @@ def _of_chains(error: float, row: Repetition) -> Part:
 
 
 def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Parts over the same as one, in squares, with the smaller number."""
+    """Merge the parts that are over the same thing: root of the sum of squares, with the smaller n."""
     kinds = dict.fromkeys(part.of for part in parts)
     same = [[part for part in parts if part.of == kind] for kind in kinds]
     return tuple(Part(s[0].of, math.hypot(*(p.error for p in s)), min(p.number for p in s)) for s in same)
 
 
 def _paired_error(pairs: Sequence[tuple[Repetition, Repetition]], measured: Measured) -> tuple[float, int] | None:
-    """Standard error of the mean difference over the same test rows, and their number; None if rows are unknown.
+    """Standard error of the mean difference over shared test rows, and the number of rows; None if they are unknown.
 
-    Rows of other sets (`dataset/set`) are never known.
+    The values of single rows are never known for other evaluation sets (`dataset/set`).
     """
     differences = []
     for own, other in pairs:
@@ -208,7 +210,7 @@ def _mean(values: np.ndarray, rows: Mapping[str, Repetition], study: ClaimedStud
 
 
 def _by_repetition(rows: Sequence[Repetition], study: ClaimedStudy) -> dict[str, Repetition]:
-    """Rows by the split and the fields of the grid in which the runs of a side differ."""
+    """Rows keyed by split and by the grid fields in which the runs of a side differ."""
     points = {row.run: {k: json.dumps(v) for k, v in _point(row, study).items()} for row in rows}
     fields = sorted({field for point in points.values() for field in point})
     varying = [field for field in fields if len({point.get(field) for point in points.values()}) > 1]

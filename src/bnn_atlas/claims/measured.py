@@ -1,4 +1,4 @@
-"""The measurements of a study for its claims: the metric table, and everything that all claims derive from it."""
+"""The measurements of a study for its claims: the metric table, and everything that claims derive from the table."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -44,7 +44,7 @@ class Measured:
 
     @classmethod
     def read(cls, path: str | Path | None, runs: object, **files: Any) -> Self:
-        """The measurements of some runs in a study's table; without a table if the file does not exist."""
+        """The measurements of some runs in a study's table; there is no table if the file does not exist."""
         table = None
         if path is not None and Path(path).is_file():
             table = read_table(path)
@@ -62,11 +62,11 @@ class Measured:
         return {} if self.table is None else overlaps(self.table)
 
     def test_rows(self, run: str, split: int) -> int:
-        """Number of test rows of a run and split; 0 if the table does not have it."""
+        """Number of test rows of a run and split; 0 if the table does not give this number."""
         return int(self.metric(run, split, "rows_test") or 0)
 
     def metric(self, run: str, split: int, name: str) -> float | None:
-        """A metric without a parameter of all chains of a run and split; None if the table does not have it."""
+        """A metric without a parameter, for all chains of a run and split; None if the table lacks the metric."""
         rows = self._of_runs.get((run, split))
         return rows[name].value if rows is not None and name in rows else None
 
@@ -104,7 +104,7 @@ class Measured:
 
     @cached_property
     def unsettled_noises(self) -> dict[tuple[str, int], str]:
-        """Run and split of a fit whose noise is one number that has not converged -> its value and its optimum."""
+        """Run and split of a fit whose single noise parameter has not converged -> the noise's value and optimum."""
         if self.table is None:
             return {}
         found = {}
@@ -124,9 +124,9 @@ class Measured:
         return {(str(run), int(split)): note.split("; ")[0] for run, split, note in found}
 
     def row_values(self, run: str, split: int, metric: str, chains: int) -> np.ndarray | None:
-        """The values [n] at test rows that a metric of a number of chains averages; None if unknown.
+        """Values [n] at single test rows whose mean is the metric of this number of chains; None if unknown.
 
-        For fewer than all chains they are means over the same random orders as in the table.
+        For fewer than all chains, the values are means over the same random orders as in the table.
         """
         path = self._predictions.get(f"{run}/split{split}")
         if metric not in OF_ROWS or path is None or not Path(path).is_file():

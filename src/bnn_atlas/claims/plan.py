@@ -1,4 +1,4 @@
-"""What verdicts need to know about a study besides its metric table, as plain data for the workflow."""
+"""Facts about a study, besides its metric table, that verdicts depend on, as plain data for the workflow."""
 
 import re
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ PRUNED = "accuracy_pruned"
 """The metric that scores networks of several runs; `at` names them."""
 
 IDENTITIES = ("same", "reduced", "settings unknown", "another problem")
-"""What the runs behind a claim are to the paper, from near to far."""
+"""How the runs behind a claim relate to the paper, from near to far."""
 OF_PROBLEM: dict[Problem, str] = {
     "as_published": "same",
     "settings_unknown": "settings unknown",
@@ -35,26 +35,26 @@ class RunPlan(Model):
 
     entry: str
     point: dict[str, Any]
-    """Field of the entry's grid -> value of this run."""
+    """Field of the entry's grid -> its value in this run."""
     problem: Problem = "own"
     dataset: str
     splits: PositiveInt
     chains: PositiveInt
-    """The number planned at this scale; the table has fewer if chains were excluded."""
+    """The number of chains planned at this scale; the table has fewer if chains were excluded."""
     reductions: tuple[str, ...]
     """What this scale changes, each as `field: paper value -> value here`."""
     other_data: str | None = None
     """The change of data set, if this scale replaces the paper's."""
     chained: bool = False
-    """Whether its draws are Markov chains."""
+    """Whether the run's draws are Markov chains."""
     starts: str | None = None
     """For Markov chains: the run of this scale that has only their warm starts, if the study has one."""
     reference: bool = False
-    """Whether another run of the study is compared with its predictions."""
+    """Whether another run of the study is compared with this run's predictions."""
     pruned: dict[str, str] = Field(default_factory=dict)
-    """Name of each network that it prunes -> the run of that network."""
+    """Name of each network that this run prunes -> the run of that network."""
     all_rows: bool = False
-    """Whether its test rows are all that the publisher gives."""
+    """Whether the run already has all test rows that the publisher provides."""
 
 
 class FigurePlan(Model):
@@ -63,9 +63,9 @@ class FigurePlan(Model):
     runs: tuple[str, ...]
     """The runs of the study that it shows."""
     labels: dict[str, str] = Field(default_factory=dict)
-    """Run -> its text in the legend."""
+    """Run -> its label in the legend."""
     other: str | None = None
-    """What this scale draws instead of the paper's runs, if anything."""
+    """What this scale draws instead of the paper's runs, if it differs."""
 
 
 class ClaimedStudy(Model):
@@ -76,7 +76,7 @@ class ClaimedStudy(Model):
     scale: Scale
     claims: ClaimsConfig
     runs: dict[str, RunPlan]
-    """Runs that are named in claims, and the references of their numbers, as far as this scale has them."""
+    """Runs that are named in claims, and the references of their numbers, if this scale has these runs."""
     figures: dict[str, FigurePlan] = Field(default_factory=dict)
     """Figures of this scale from which claims take numbers."""
     problems: dict[str, tuple[Problem, ...]] = Field(default_factory=dict)
@@ -85,13 +85,13 @@ class ClaimedStudy(Model):
     """Run or entry -> scales that run it on the paper's data set, from small to large, with their numbers of chains."""
 
     def runs_of(self, name: str) -> list[str]:
-        """Names of the runs for which an item of a claim's `runs` stands; empty if this scale has none."""
+        """Names of the runs that an item of a claim's `runs` refers to; empty if this scale has none of them."""
         return [run for run, plan in self.runs.items() if name in (run, plan.entry)]
 
     def runs_behind(self, claim: Claim) -> set[str]:
-        """Runs that answer a claim: named or leaned on, in a figure with the wanted label, or of pruned networks.
+        """Runs that answer a claim: named in the claim or its `leans_on`, shown in the figure, or of pruned networks.
 
-        If a number of a figure does not belong to one label, all runs that the figure shows are returned.
+        If the number of a figure belongs to one label, only the figure's runs with this label are returned.
         """
         named = {name for side in claim.sides.values() for name in side.runs} | {*(claim.leans_on or ())}
         found = {run for name in named for run in self.runs_of(name)}
@@ -107,7 +107,7 @@ class ClaimedStudy(Model):
         return found
 
     def reductions_of(self, claim: Claim) -> dict[str, tuple[str, ...]]:
-        """Entry -> what this scale reduces in its runs and touches what a claim uses; only entries with reductions."""
+        """Entry -> the reductions of its runs at this scale that affect the claim; only entries with reductions."""
         found = {}
         for run in sorted(self.runs_behind(claim), key=list(self.runs).index):
             plan = self.runs[run]
@@ -120,9 +120,10 @@ class ClaimedStudy(Model):
         return found
 
     def identity(self, claim: Claim) -> str:
-        """What the runs behind a claim are to the paper, the farthest one; those of scale `paper` where none runs here.
+        """How the runs behind a claim relate to the paper: the identity of the run farthest from the paper.
 
-        A calculation without a run is the same everywhere.
+        If no run of the claim is made at this scale, the runs of scale `paper` are used. A calculation without a run is
+        the same everywhere.
         """
         plans = [self.runs[run] for run in self.runs_behind(claim)]
         named = [name for side in claim.sides.values() for name in (side.runs if side.in_figure is None else ())]
@@ -135,27 +136,27 @@ class ClaimedStudy(Model):
         return max(found, key=IDENTITIES.index, default="same")
 
     def _sides_of(self, claim: Claim, run: str) -> list[Side]:
-        """The sides of a claim that a run answers, or all if it only leans on the run."""
+        """The sides of a claim that a run answers; all sides if the claim only leans on the run."""
         sides = list(claim.sides.values())
         return [side for side in sides if {run, self.runs[run].entry} & {*side.runs}] or sides
 
     def command(self, names: Iterable[str], scale: str | None = None) -> str:
-        """The command that makes the scores of runs, or figures; at the scale of the study by default."""
+        """The command that makes the scores of runs, or figures, by default at the scale of the study."""
         return f"snakemake --cores 2 {' '.join(dict.fromkeys(names))} --config scale={scale or self.scale}"
 
     def scales_with(self, name: str, chains: int = 1) -> list[str]:
-        """Other scales that run a run or entry on the paper's data set and with enough chains."""
+        """Other scales that make a run or entry on the paper's data set and with enough chains."""
         return [s for s, count in self.scales.get(name, {}).items() if count >= chains and s != self.scale]
 
 
 def _parts(field: str) -> set[str]:
-    """Names by which a reduced field is known: `grid.split.seed` is that, `split.seed` and `seed`."""
+    """Names by which a reduced field is known: for `grid.split.seed`, also `split.seed` and `seed`."""
     names = field.split(".")
     return {".".join(names[place:]) for place in range(len(names))}
 
 
 def claimed_study(study: Study, claims: ClaimsConfig, scale: Scale) -> ClaimedStudy:
-    """The claims of a study, with what their verdicts need to know about its runs."""
+    """The claims of a study, with the facts about its runs that verdicts depend on."""
     named = [name for claim in claims.claims.values() for side in claim.sides.values() for name in side.runs]
     figures = {
         c.figure or "": plan for c in claims.claims.values() if c.in_figure and (plan := _figure(study, c.figure or ""))
@@ -237,7 +238,7 @@ def _starts(run: Run, study: Study) -> str | None:
 
 
 def _start_of(run: Run) -> SharedStart:
-    """What the warm starts of a run depend on, regardless of its blocks."""
+    """Everything that the warm starts of a run depend on, regardless of its blocks."""
     return shared_start(run.config, 0, 0)._replace(members=range(0))
 
 
@@ -254,7 +255,7 @@ def _scales(names: Iterable[str], study: Study) -> dict[str, dict[Scale, int]]:
 
 
 def _other_data(run: Run, study: Study) -> str | None:
-    """The change of data set relative to the run of this name at scale `paper`, or else to the runs of its entry."""
+    """The change of data set relative to the run of the same name at scale `paper`, or else to its entry's runs."""
     paper = study.runs_at["paper"]
     runs = [paper[run.name]] if run.name in paper else [one for one in paper.values() if one.entry == run.entry]
     datasets = list(dict.fromkeys(one.config.dataset for one in runs))

@@ -1,4 +1,4 @@
-"""The rules that turn a difference d, its standard error e and the size that matters s into a verdict."""
+"""The rules that turn a difference d, its standard error e and the size s that matters into a verdict."""
 
 import math
 from enum import StrEnum
@@ -8,7 +8,7 @@ from bnn_atlas.config.claims.claim import Relation
 
 
 class Verdict(StrEnum):
-    """What the numbers say about a claim."""
+    """The outcome of judging a claim by its numbers."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -23,18 +23,18 @@ class Verdict(StrEnum):
 
 HOLDS = (Verdict.AGREES, Verdict.HOLDS, Verdict.SMALLER)
 NEAR = 0.2
-"""A d whose error is not known is not judged within that share of its limit."""
+"""A d whose error is not known is not judged if it is within this fraction of its limit."""
 NOT_KNOWN = "error not known"
 MANY = 1000
-"""A distance of more standard errors than that is not given in them."""
+"""A distance of more than this many standard errors is not expressed in standard errors."""
 
 
 class Decision(NamedTuple):
-    """A verdict from numbers alone."""
+    """A verdict that follows from numbers only, and the reason."""
 
     verdict: Verdict
     reason: str = ""
-    """Empty for what agrees or holds with a known error."""
+    """Empty if the claim agrees or holds and the error is known."""
 
 
 def decide(
@@ -52,8 +52,8 @@ def decide(
     d + 2 e < s; else cannot tell. `alike`, `at_least` and `at_most`: holds where the whole interval d +- 2 e is
     within -s to s, or on its side of the bound; does not hold where all of it is outside; else cannot tell.
 
-    With `at_infinity`, d at infinitely many draws, the verdict is the one on which both values agree; of "holds" and
-    "holds, smaller" it is the second, and otherwise it is "cannot tell".
+    With `at_infinity`, the value of d at infinitely many draws, both values are judged. The verdict is the one on which
+    they agree; "holds, smaller" if one is "holds" and the other "holds, smaller"; otherwise "cannot tell".
     """
     here = _decide(relation, d, error, size, bound)
     there = here if at_infinity is None else _decide(relation, at_infinity, error, size, bound)
@@ -80,7 +80,7 @@ def _decide(relation: Relation, d: float, error: float | None, size: float | Non
 
 
 def without_error(decision: Decision, relation: Relation, d: float, limit: float | None, why: str) -> Decision:
-    """The decision where not all of the error of d is known, and why: none near the limit, and it says so."""
+    """The decision if part of the error of d is unknown: "cannot tell" near the limit; the reason `why` is added."""
     unknown = f"{NOT_KNOWN} ({why})"
     held = {"equals": abs(d), "alike": abs(d), "below": -d}.get(relation, d)
     if limit and abs(held - limit) <= NEAR * abs(limit):

@@ -1,18 +1,18 @@
-"""The values that answer one side of a claim, and why there are none."""
+"""The values that answer one side of a claim, or the reason why there are none."""
 
 from typing import NamedTuple
 
 
 class ClaimError(ValueError):
-    """A claim does not determine which row of the table it means."""
+    """A claim does not determine a single row of the table, or its figure's file cannot be used."""
 
 
 class MissingRowError(ClaimError):
-    """The CSV file of a figure has no row that a claim means."""
+    """The CSV file of a figure has no row that matches a claim."""
 
 
 class Repetition(NamedTuple):
-    """The row that answers for one run and split, or the number of a figure (no split, no chains)."""
+    """The row that answers a claim for one run and split, or the number of a figure (no split, no chains)."""
 
     run: str
     split: int
@@ -31,7 +31,7 @@ class Repetition(NamedTuple):
     """What the standard error is over."""
     monte_carlo_error: float | None = None
     at_infinity: float | None = None
-    """The value with infinitely many draws, extrapolated; None if it is not known."""
+    """The value extrapolated to infinitely many draws; None if not known."""
     trust: str = ""
     """Whether the draws of the run can be trusted (`metrics.judgement.trust`)."""
 

@@ -1,4 +1,4 @@
-"""Judgements as a Parquet table: what pages, the console and figures are made from."""
+"""Judgements as a Parquet table, from which pages, console output and figures are made."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -56,20 +56,20 @@ SCHEMA = pa.schema(
         pa.field("rows", pa.list_(ROW), nullable=False),
     ]
 )
-"""One row per claim. `d` is what is held against `size`, which is the bound for `at_least` and `at_most`; `error` is
-the standard error of d, with those of the published number. `here` and `paper_text` are the measured and the published
-number as text. `compares`: whether it is about the difference of two values. `value`, `sd`, `standard_error` and
-`repetitions` belong to the claim itself, `compared_with` and `difference` to a comparison; all are empty if runs are
-missing. `at_infinity` is the value, or the difference, at infinitely many draws. `reductions` are `entry: field: paper
-value -> value here`, of what the claim uses. `trust` is the worst trust of the runs. `over` and `difference_over` say
-what the standard errors are over. `rows` are the rows of the metric tables that answered, with the number of `excluded`
-chains in each."""
+"""One row per claim. `d` is compared with `size` (for `at_least` and `at_most`: with the bound); `error` is the
+standard error of d, including the errors of the published number. `here` and `paper_text` are the measured and the
+published number as text. `compares`: whether the claim is about the difference of two values. `value`, `sd`,
+`standard_error` and `repetitions` belong to the claim itself, `compared_with` and `difference` to a comparison; all are
+empty if runs are missing. `at_infinity` is the value, or the difference, at infinitely many draws. `reductions` lists
+the reductions that affect the claim, as `entry: field: paper value -> value here`. `trust` is the worst trust of the
+runs. `over` and `difference_over` name what the standard errors are over. `rows` are the rows of the metric tables that
+answered the claim, with the number of `excluded` chains in each row."""
 
 
 def write_claims(path: str | Path, judgements: Sequence[Judgement], tables: Mapping[str, pd.DataFrame | None]) -> None:
     """Write one row per claim, in order; the same judgements give the same bytes.
 
-    Places in texts (`texts.PLACE`) are filled from the judgements and the metric table of each study.
+    Placeholders in texts (`texts.PLACE`) are filled from the judgements and the metric table of each study.
     """
     numbers = {
         study: Numbers({one.name: here(one) for one in judgements if one.study.name == study}, tables.get(study))

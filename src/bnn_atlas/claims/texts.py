@@ -1,4 +1,4 @@
-"""Measured numbers as text, and texts whose places are filled with them when a table or a page is written."""
+"""Format measured numbers as text, and fill them into the placeholders of texts when a table or page is written."""
 
 import math
 import re
@@ -10,33 +10,33 @@ import pandas as pd
 from bnn_atlas.claims.verdict import Judgement
 
 PLACE = re.compile(r"\{(=[^{}]+|here|here_error)\}")
-"""`{here}`, `{here_error}`: what the claim itself measured and its error; `{=claim}`: what another claim measured, with
-its error; `{=run/metric}` and `{=run/metric/at}`: a row of the study's metric table."""
+"""Placeholders. `{here}`, `{here_error}`: the value measured for the claim itself, and its error; `{=claim}`: the value
+measured for another claim, with its error; `{=run/metric}`, `{=run/metric/at}`: a row of the study's metric table."""
 MISSING = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
 MOST_DECIMALS = 7
 SIGNIFICANT = 4
-"""Digits of a number without an error."""
+"""Significant digits of a number without an error."""
 
 
 class Numbers(NamedTuple):
-    """What the places of a study's texts can stand for."""
+    """The numbers with which the placeholders of a study's texts can be filled."""
 
     claims: Mapping[str, str]
-    """Claim -> what it measured (`here`)."""
+    """Claim -> its measured value as text (`here`)."""
     table: pd.DataFrame | None
 
     def filled(self, text: str, own: Judgement | None = None) -> str:
-        """The text with its places filled; `own` is the claim that it belongs to. An en dash for what was not measured.
+        """The text with its placeholders filled; an en dash replaces what was not measured.
 
-        Raises KeyError for a claim, or a form of place, that does not exist.
+        `own` is the claim to which the text belongs. Raises KeyError for an unknown claim or form of placeholder.
         """
         return PLACE.sub(lambda match: self._value(match[1], own), text)
 
     def _value(self, key: str, own: Judgement | None) -> str:
         if not key.startswith("="):
             if own is None:
-                raise KeyError(f"{{{key}}} stands for the value of a claim, and this text belongs to none")
+                raise KeyError(f"{{{key}}} is the value of the text's own claim, but this text belongs to no claim")
             error = own.measured.error if own.measured else None
             return here(own) if key == "here" else number(error, error)
         name, *rest = key.removeprefix("=").split("/", 2)
@@ -47,7 +47,7 @@ class Numbers(NamedTuple):
         return self._row(name, rest[0], rest[1] if len(rest) > 1 else "")
 
     def _row(self, run: str, metric: str, at: str) -> str:
-        """Mean over splits of a metric of all chains and draws, with its standard error if there is one split."""
+        """Mean over splits of a metric of all chains and draws, with its standard error if there is only one split."""
         if self.table is None:
             return MISSING
         table = self.table
@@ -61,7 +61,7 @@ class Numbers(NamedTuple):
 
 
 def here(judged: Judgement) -> str:
-    """What a claim measured, with its error; a difference with its sign; an en dash if there is nothing."""
+    """The measured value of a claim with its error (a difference with its sign); an en dash if nothing was measured."""
     measured = judged.measured
     if measured is None:
         return MISSING
@@ -69,7 +69,7 @@ def here(judged: Judgement) -> str:
 
 
 def published(judged: Judgement) -> str:
-    """The published number, with `~` if it was read off, and its printed error; empty if there is none."""
+    """The published number, with `~` if read off a picture, and its printed error; empty if there is no number."""
     given = judged.claim.published
     if given is None:
         return ""
@@ -85,7 +85,7 @@ def spread(value: float, error: float | None, decimals: int = 0, signed: bool = 
 
 
 def number(value: float | None, error: float | None = None, decimals: int = 0) -> str:
-    """A number with a real minus sign, and the decimals that its error gives it; an en dash for None."""
+    """A number with a real minus sign, and with as many decimals as its error justifies; an en dash for None."""
     if value is None or not math.isfinite(value):
         return MISSING if value is None else str(value).replace("-", MINUS)
     if error:

@@ -1,7 +1,8 @@
-"""Verdicts on claims, from numbers only: a difference d, its standard error e, and the size that matters s.
+"""Verdicts on claims, from numbers only: a difference d, its standard error e, and the size s that matters.
 
-First comes what was not measured ("to run"), then what was measured by fits and chains that say nothing ("cannot
-tell"), then the rules of `rules.decide`. docs/verdicts.md has them all, each with the test that shows it able to fail.
+Claims without measurements are sorted out first ("to run"), then claims measured by fits or chains that prove nothing
+("cannot tell"); the rules of `rules.decide` apply to the rest. docs/verdicts.md lists all rules, each with a test which
+shows that the rule can fail.
 """
 
 import math
@@ -26,15 +27,15 @@ from bnn_atlas.metrics.judgement.trust import FIT, Trust, reference_word, worst
 CURVES = {"lppd": "lppd_cumulative_chains"}
 """Metric of all chains -> the same metric by number of chains."""
 CEILINGS = ("agreement", "total_variation")
-"""Metrics against a reference, whose chains among themselves have the best value, `<metric>_ceiling`."""
+"""Metrics against a reference; the best possible value, `<metric>_ceiling`, is that between the reference's chains."""
 EXACT = OF_ROWS | {"gradients_sampling", "gradients_total", "transpositions_ceiling", "pair_transpositions_ceiling"}
-"""Metrics without an error: fitted without a network, counted, or in closed form."""
+"""Metrics without an error: from fits without a network, from counts, or in closed form."""
 OF_MEAN = {"rmse", "rmse_original_units"}
-"""Metrics of the predictive mean alone."""
+"""Metrics that depend only on the predictive mean."""
 TO_MEASURE, ONE_FIT, ONE_SET = "to measure again", "one fit", "one set of chains"
 """Why an error is not known."""
 SAME_SHELL = 0.1
-"""Largest relative change of theta^2 of chains that have stayed at their warm starts."""
+"""Largest relative change of theta^2 up to which chains count as having stayed at their warm starts."""
 
 
 class Judgement(NamedTuple):
@@ -44,11 +45,11 @@ class Judgement(NamedTuple):
     name: str
     verdict: Verdict
     reason: str
-    """Why it is what it is, unless it agrees or holds with a known error; else empty."""
+    """Why the verdict was reached; empty if the claim agrees or holds with a known error."""
     needed: str
-    """What would settle a claim that is "cannot tell" or to be run; else empty."""
+    """What would decide a claim with the verdict "cannot tell" or "to run"; else empty."""
     identity: str
-    """What the runs behind it are to the paper (`plan.IDENTITIES`)."""
+    """How the runs behind the claim relate to the paper (`plan.IDENTITIES`)."""
     own: Estimate | None
     """The claim's value; None if it was not measured."""
     other: Estimate | None
@@ -56,16 +57,16 @@ class Judgement(NamedTuple):
     difference: Estimate | None
     """Own minus other."""
     d: float | None
-    """What is held against the size: the difference from the published number or of the two values; or what is held
-    against the bound. None without finite values."""
+    """The number that is compared with the size (the difference from the published number, or between the two values)
+    or with the bound. None without finite values."""
     parts: tuple[Part, ...]
     """The errors of d, including those of the published number."""
     reductions: dict[str, tuple[str, ...]]
-    """Entry of the study's file -> what this scale reduces that the claim uses; only entries with reductions."""
+    """Entry of the study's file -> the reductions at this scale that affect the claim; only entries with reductions."""
     rows: dict[str, tuple[Repetition, ...]]
-    """Side (`value`, `compared with`) -> its rows of the table."""
+    """Side (`value`, `compared with`) -> the side's rows of the table."""
     trust: Trust | None = None
-    """The worst trust of the runs that answer; None if no run does."""
+    """The worst trust of the runs that answer the claim; None if no run answers it."""
 
     @property
     def claim(self) -> Claim:
@@ -79,18 +80,18 @@ class Judgement(NamedTuple):
 
     @property
     def error(self) -> float | None:
-        """Standard error of d; None if none is known."""
+        """Standard error of d; None if not known."""
         return total(self.parts)
 
     @property
     def d_at_infinity(self) -> float | None:
-        """The same at infinitely many draws; None if that is not known."""
+        """The value of d at infinitely many draws; None if not known."""
         found = self.measured
         return None if found is None or found.at_infinity is None else found.at_infinity - self.claim.target
 
     @property
     def measured(self) -> Estimate | None:
-        """What the claim is about: the difference, or the value."""
+        """The estimate that the claim is about: the difference, or the value."""
         return self.difference or self.own
 
 
@@ -120,15 +121,15 @@ def judge_all(
 
 
 def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | None) -> Judgement:
-    """Judge one claim of a study by its measurements (or its metric table alone; None if there is none).
+    """Judge one claim of a study by its measurements (or only by its metric table; None if there is no table).
 
     - to run: a run, metric, figure or number of chains is missing; both sides of a comparison are the same row; or the
-      number needs the full size and a run is reduced.
+      claim needs runs of full size and a run is reduced.
     - cannot tell: a fit has diverged, or its noise has not converged; the chains, the reference or the referee on which
-      a value leans have not converged; a claim that has to hold first does not; the warm starts alone do the same; or
-      the errors are too large (`rules.decide`).
-    - cannot show here: it does not hold, and the difference could not have been as large as asked.
-    - erratum: a published number differs, and the claim says why it is wrong.
+      a value depends have not converged; the claim in `given` does not hold; the warm starts alone give the same
+      result; or the errors are too large (`rules.decide`).
+    - cannot show here: the claim does not hold, and the difference could not have been as large as required.
+    - erratum: the value differs from the published number, and the claim explains why that number is wrong.
     - agrees, differs, holds, "holds, smaller", "does not hold": `rules.decide`.
 
     Excluded chains count as missing only if they are more than `answer.EXCLUDED_SHARE`.
@@ -179,7 +180,7 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
 
 
 def _without_error(judged: Judgement) -> str:
-    """Why the error of what a claim is about is not known; empty if it is, on both sides, or is 0 by nature."""
+    """Why the error of a claim's value is not known; empty if it is known on both sides, or is 0 by nature."""
     if judged.measured and judged.measured.error is not None and judged.measured.repetitions > 1:
         return ""
     study = judged.study
@@ -199,7 +200,7 @@ def _is_exact(row: Repetition, study: ClaimedStudy) -> bool:
 
 
 def _settled(judged: Judgement, decision: Decision, measured: Measured) -> Judgement:
-    """The judgement by the rule, unless the warm starts do the same or there was no room for another verdict."""
+    """The rule's judgement, unless the warm starts give the same result or there is no room for another verdict."""
     claim, study = judged.claim, judged.study
     judged = judged._replace(verdict=decision.verdict, reason=decision.reason)
     if same := _as_from_the_starts(judged, measured):
@@ -218,9 +219,9 @@ def _settled(judged: Judgement, decision: Decision, measured: Measured) -> Judge
 
 
 def leading(claims: Sequence[tuple[str, str]]) -> int:
-    """Which claim of a finding decides on it, from the (verdict, identity) of each, the main claim first.
+    """Index of the claim that decides a finding, from the (verdict, identity) of each claim, the main claim first.
 
-    It is the main claim or, if that is to be run, the one of the nearest identity that was run.
+    This is the main claim or, if the main claim is still to run, the claim with the nearest identity that was run.
     """
     if claims[0][0] != Verdict.TO_RUN:
         return 0
@@ -237,11 +238,11 @@ def _of_published(claim: Claim) -> list[Part]:
 
 
 def _deciding(judged: Judgement) -> str:
-    """What would decide a claim that the errors leave open: the smallest number of what they fall with.
+    """What would decide a claim that the errors leave open, such as the smallest sufficient number of chains.
 
-    That is more of what the largest part falls with or, if this alone does not decide, more of everything that makes up
-    a tenth of the variance. Otherwise it is what bounds the rest. Test rows become more with more splits, unless they
-    are all that the publisher gives.
+    This is more repetitions of the kind that reduces the largest part of the error or, if these do not suffice, more of
+    every kind whose part is at least a tenth of the variance. If no number suffices, the answer names what limits the
+    remaining error. More splits bring more test rows, unless the run already has all of the publisher's test rows.
     """
     if why := _without_error(judged):
         named = [name for side in judged.claim.sides.values() for name in side.runs]
@@ -269,7 +270,7 @@ def _deciding(judged: Judgement) -> str:
 
 
 def _decides(judged: Judgement, more: Sequence[Part], factor: float) -> bool:
-    """Whether the rule decides once the variances of some parts are smaller by a factor.
+    """Whether the rule decides once the variances of some parts are divided by a factor.
 
     With more draws, d moves on to its value at infinitely many as the bias falls.
     """
@@ -282,21 +283,21 @@ def _decides(judged: Judgement, more: Sequence[Part], factor: float) -> bool:
 
 
 def _more(part: Part, factor: float) -> str:
-    """The number with which the variance of a part is smaller by a factor."""
+    """The number (of chains, rows, ...) that divides the variance of a part by a factor."""
     now = 1 if part.of in ROWS else part.number
     rounded = math.ceil(float(f"{now * (math.sqrt(factor) if part.of == FINITE else factor):.2g}"))
     return f"about {max(rounded, now + 1):,} {NAMES[part.of]} (now {now:,})"
 
 
 FACTORS = [1.005**step for step in range(1, 1847)]
-"""By how much a variance is made smaller, up to 10,000: more is no advice."""
+"""Factors by which a variance is divided, up to 10,000: beyond that, advice would be useless."""
 ROWS = ("rows", PAIRED_ROWS)
 FIXED = {
     UNPAIRED: "the values of single test rows, to pair both sides",
     FINITE: "more draws of the reference",
     **dict.fromkeys(ROWS, "more test rows than there are"),
 }
-"""Part of an error that does not fall with chains, draws, seeds or splits -> what would make it smaller."""
+"""Part of an error that does not fall with chains, draws, seeds or splits -> what would reduce this part."""
 NAMES = {
     "rows": "splits",
     PAIRED_ROWS: "splits",
@@ -310,7 +311,7 @@ NAMES = {
     "seeds": "seeds",
     "splits": "splits",
 }
-"""What a part of an error is over -> its name for readers."""
+"""What a part of an error is over -> the name shown to readers."""
 
 
 def _diverged(rows: Sequence[Repetition], behind: Iterable[str], measured: Measured) -> str:
@@ -328,12 +329,12 @@ def _diverged(rows: Sequence[Repetition], behind: Iterable[str], measured: Measu
 
 
 def _about_chains(rows: Sequence[Repetition]) -> bool:
-    """Whether all values say how chains went."""
+    """Whether all values describe how the chains behaved."""
     return {row.metric for row in rows} <= OF_CHAINS
 
 
 def _says_nothing(claim: Claim, rows: Sequence[Repetition], study: ClaimedStudy, measured: Measured) -> Problem | None:
-    """Why finite values say nothing: what they come from has not converged, or `given` does not hold."""
+    """Why finite values prove nothing: their chains or fit have not converged, or the claim in `given` fails."""
     behind = study.runs_behind(claim)
     words = [*(_unconverged(row, study, measured) for row in rows), *_unconverged_behind(claim, study, measured)]
     if word := next(filter(None, words), ""):
@@ -353,10 +354,10 @@ def _says_nothing(claim: Claim, rows: Sequence[Repetition], study: ClaimedStudy,
 
 
 def _whatever_the_noise(claim: Claim, rows: Sequence[Repetition], study: ClaimedStudy) -> bool:
-    """Whether a claim is judged where the noise has not converged.
+    """Whether a claim is judged even if the noise has not converged.
 
-    It is if it compares both noises, or is about the predictive mean, into which the noise does not enter; or if it is
-    a number that the paper published for this fit, which stopped there as well.
+    This is so if the claim compares both noises, or is about the predictive mean, which does not depend on the noise,
+    or is about a number that the paper published for this same fit, stopped at the same point.
     """
     metrics = {row.metric for row in rows}
     of_paper = claim.relation == "equals" and claim.published and study.identity(claim) in IDENTITIES[:2]
@@ -364,10 +365,10 @@ def _whatever_the_noise(claim: Claim, rows: Sequence[Repetition], study: Claimed
 
 
 def _unconverged(row: Repetition, study: ClaimedStudy, measured: Measured) -> str:
-    """The remark on the reference of a row, if it has not converged; else empty.
+    """The remark on the reference of a row, if that reference has not converged; else empty.
 
-    A row leans on the reference that its note names. A row of a reference leans on the reference itself, unless it
-    measures how its chains went.
+    A row depends on the reference that its note names. A row of a reference depends on that reference itself, unless
+    the row measures how the chains behaved.
     """
     if word := reference_word(row.note):
         return word
@@ -377,10 +378,10 @@ def _unconverged(row: Repetition, study: ClaimedStudy, measured: Measured) -> st
 
 
 def _unconverged_behind(claim: Claim, study: ClaimedStudy, measured: Measured) -> list[str]:
-    """The remarks on the references that have not converged, of those that a claim as a whole leans on.
+    """The remarks on all references of a claim that have not converged.
 
-    A claim leans on the runs in its `leans_on`; without this field, a number of a figure leans on all references that
-    the figure shows.
+    These are the references in the claim's `leans_on`; without this field, a number of a figure depends on all
+    references that the figure shows.
     """
     if claim.leans_on is not None:
         runs = {run for name in claim.leans_on for run in study.runs_of(name)}
@@ -391,11 +392,11 @@ def _unconverged_behind(claim: Claim, study: ClaimedStudy, measured: Measured) -
 
 
 def _no_room(claim: Claim, rows: Mapping[str, tuple[Repetition, ...]], study: ClaimedStudy, measured: Measured) -> str:
-    """Why a difference (`above`, `below`) could not be as large as asked; empty if it could.
+    """Why a difference (`above`, `below`) could not be as large as required; empty if it could.
 
-    The room is what is left between the compared value and the end of the metric, or the value that the chains of the
-    reference have among themselves; on corrupted rows, the whole harm of the corruption; where both values are near the
-    same end, such as two shares of 0, the distance of the farther one.
+    The room is the distance from the compared value to the end of the metric, or to the value between the reference's
+    own chains; on corrupted rows, the total harm done by the corruption; and if both values are near the same end, such
+    as two fractions near 0, the distance of the farther value from this end.
     """
     if claim.relation not in ("above", "below") or not claim.size or claim.in_figure:
         return ""
@@ -421,11 +422,11 @@ def _no_room(claim: Claim, rows: Mapping[str, tuple[Repetition, ...]], study: Cl
 
 
 def _as_from_the_starts(judged: Judgement, measured: Measured) -> str:
-    """Why a claim about chains says nothing about them: their warm starts do the same, and the values are similar.
+    """Why a claim proves nothing about its chains: their warm starts give the same verdict with similar values.
 
-    Values are similar if each side changes by at most the size or, if there is none, by the distance from the limit. A
-    claim that does not hold is excused only if the chains have stayed: theta^2 is that of the starts, too. Empty if the
-    claim is not about chains, if the study has no run of the warm starts, and if these differ from the chains.
+    Values are similar if each side changes by at most the size or, without a size, by the distance from the limit. A
+    claim that does not hold is excused only if the chains have stayed at their starts, so that theta^2 has not changed.
+    Empty if the claim is not about chains, if the study has no run of the warm starts, or if their values differ.
     """
     claim, study, rows = judged.claim, judged.study, judged.rows
     if claim.in_figure or claim.own.metric in OF_ROWS or judged.verdict is Verdict.CANNOT_TELL:
@@ -464,9 +465,10 @@ def _stayed(row: Repetition, study: ClaimedStudy, measured: Measured) -> bool:
 
 
 def _start_row(row: Repetition, side: Side, study: ClaimedStudy, measured: Measured) -> Repetition | None:
-    """The row of a run's warm starts, or the run's own row if it has no chains; None if it is missing.
+    """The row of a run's warm starts, or the run's own row if it has no chains; None if the row is missing.
 
-    If the ensemble has more members than the run has chains, the row is for that number, averaged over random orders.
+    If the ensemble has more members than the run has chains, the row is for as many members as there are chains,
+    averaged over random orders.
     """
     starts = study.runs[row.run].starts
     if starts is None:
@@ -479,13 +481,13 @@ def _start_row(row: Repetition, side: Side, study: ClaimedStudy, measured: Measu
 
 
 def _made(claim: Claim) -> list[str]:
-    """What has to be made to answer a claim: its figure, or all runs that it names."""
+    """The targets to make to answer a claim: its figure, or all runs that the claim names."""
     named = [name for side in claim.sides.values() for name in side.runs]
     return [claim.figure or ""] if claim.in_figure else named
 
 
 def _least_chains(claim: Claim) -> int:
-    """Number of chains that a run needs so that the two sides of a claim differ: more than the number that it names."""
+    """Number of chains that a run needs so that the two sides of a claim differ: more than the claim names."""
     own, other = claim.own, claim.other
     if other is None or not set(own.runs) & set(other.runs):
         return 1
@@ -509,6 +511,6 @@ def _same_row(own: Answer, other: Answer, study: ClaimedStudy, claim: Claim) -> 
 
 
 def _measured(row: Repetition) -> tuple[str, int, str, str, str, int, int]:
-    """What a row measures; the cumulative LPPD of all chains and draws counts as the LPPD."""
+    """Key of the quantity that a row measures; the cumulative LPPD of all chains and draws counts as the LPPD."""
     metric = "lppd" if row.metric.startswith("lppd_cumulative_") else row.metric
     return row.run, row.split, row.dataset, metric, row.at, row.chains, row.draws

@@ -40,13 +40,13 @@ def read(folder: Path, kind: str, published: list[str], changes: dict[str, Any])
         ("classification", {"metric": "rmse"}, "measured only for a regression, and run 'two' is a classification"),
         ("classification", {"metric": "noise_sd"}, "measured only for a regression"),
         ("regression", {"metric": "ece_uppal"}, "measured only for a classification"),
-        ("classification", {"metric": "ece_uppal"}, "`published: [uppal]` only"),
-        ("regression", {"metric": "lppd_sommer"}, "`published: [sommer]` only; add it to config/studies/small.yaml"),
+        ("classification", {"metric": "ece_uppal"}, "only in studies with `published: [uppal]`"),
+        ("regression", {"metric": "lppd_sommer"}, "`published: [sommer]`; add that to config/studies/small.yaml"),
         ("regression", {"metric": "elpd_diff", "at": "one"}, "run 'two' has none, not 'one'"),
         ("classification", {"metric": "agreement", "at": "oen"}, "run 'two' has one, not 'oen'"),
         ("classification", {"metric": "auroc_entropy"}, "set `dataset` to such a set; 'two' has cifar10/ood-photos"),
         ("classification", {"metric": "accuracy", "dataset": "cifar10/ood-photos"}, "it is not measured on out-of"),
-        ("regression", {"metric": "function_sd"}, "set `dataset` to one; 'two' has none: give it evaluate"),
+        ("regression", {"metric": "function_sd"}, "set `dataset` to an interval; 'two' has none: give it evaluate"),
     ],
 )
 def test_a_metric_that_can_never_be_measured_is_refused(
@@ -60,7 +60,7 @@ def test_a_metric_that_can_never_be_measured_is_refused(
     ("kind", "why"),
     [
         ("regression", "only for deep_ensemble, laplace, mean_field, and the method of run 'two' is mclmc"),
-        ("noise per row", "only if all rows have one noise level, and run 'two' learns one for each row"),
+        ("noise per row", "one noise level for all rows, but run 'two' learns"),
     ],
 )
 def test_the_published_lppd_needs_a_method_and_a_noise_that_it_gets_wrong(tmp_path: Path, kind: str, why: str) -> None:

@@ -72,12 +72,12 @@ def test_questions_of_this_project_are_answered_on_other_data_too(
     [
         ({"first": "qiuck"}, {}, "claims.first.step: no step 'qiuck' in this file (did you mean 'quick'?)"),
         ({"first": "quick"}, {"includes": ["later"]}, "steps.quick.includes: no step 'later' before it"),
-        ({"elsewhere": "quick"}, {}, "claims.elsewhere.step: scale laptop, that of 'quick', cannot answer the claim"),
+        ({"elsewhere": "quick"}, {}, "claims.elsewhere.step: scale laptop of step 'quick' cannot answer the claim"),
         ({"elsewhere": "quick"}, {}, "it does not run 'left_out'; leave the step out (line"),
         ({"other_data": "quick"}, {}, "it runs 'moved' on other data (other)"),
         ({"all_chains": "quick"}, {}, "'fewer' has 2 chains there, not 4"),
         ({"figure_left_out": "quick"}, {}, "it does not draw 'hidden'"),
-        ({}, {}, "steps.quick: it checks nothing; write `step: quick` in some claims (line"),
+        ({}, {}, "steps.quick: this step checks nothing; write `step: quick` in some claims (line"),
         ({"first": "quick"}, {"taks": "1"}, "unknown key 'taks' (did you mean 'takes'?)"),
     ],
 )

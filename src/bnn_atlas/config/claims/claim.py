@@ -1,4 +1,4 @@
-"""Claims of a paper as data: what it states, its number, and the run that tests it."""
+"""Claims of a paper as data: the statement, the published number, and the runs that test the claim."""
 
 import math
 from typing import Annotated, Literal, NamedTuple, Self
@@ -11,10 +11,10 @@ from bnn_atlas.config.metrics import METRICS, natural_scale, value_range
 ReadIn = Literal["text", "table", "figure", "file", "notebook", "follow_up", "own"]
 Relation = Literal["equals", "above", "below", "alike", "at_least", "at_most"]
 COMPARISONS = ("above", "below", "alike")
-"""Relations to another measured value; all others may also have one."""
+"""Relations that need another measured value; with all other relations it is optional."""
 LIMITS = ("at_most", "at_least")
 HALF = 0.5
-"""Share of a published number that a size has to stay below."""
+"""A size has to be below this fraction of the published number."""
 
 
 def _known_metric(name: str) -> str:
@@ -26,23 +26,23 @@ def _known_metric(name: str) -> str:
 
 MetricName = Annotated[str, AfterValidator(_known_metric)]
 At = Annotated[str, BeforeValidator(lambda value: f"{value:g}" if isinstance(value, int | float) else value)]
-"""Column `at` of the metric tables; YAML may give a level as a number."""
+"""Column `at` of the metric tables (text); in YAML, a level may be written as a number."""
 
 
 class FigureValue(Model):
-    """A number in the CSV file of the claim's figure, for what no metric measures."""
+    """A number in the CSV file of the claim's figure, for quantities that no metric measures."""
 
     column: str
-    """Column that has the number."""
+    """Column that holds the number."""
     where: dict[str, str | float] = Field(default_factory=dict)
-    """Column -> value: the rows that count; if left empty, all rows."""
+    """Column -> value: the rows to use; if left empty, all rows."""
     take: Literal["only", "mean", "median", "min", "max", "share_given"] = "only"
-    """How these rows give the number: `only` needs exactly one row, and `share_given` is the share of rows that have a
-    value at all."""
+    """How the number is computed from these rows: `only` needs exactly one row, and `share_given` is the fraction of
+    rows in which the column is not empty."""
 
     @property
     def text(self) -> str:
-        """The same in words."""
+        """Description in words of the number that is taken."""
         chosen = ", ".join(f"{column} = {value}" for column, value in self.where.items())
         taken = "" if self.take == "only" else f"{self.take.replace('_', ' ')} of "
         return f"{taken}{self.column}{f' where {chosen}' if chosen else ''}"
@@ -52,18 +52,18 @@ class Cause(Model):
     """Why a claim does not hold, or differs from the published number."""
 
     cause: Text
-    """What the difference comes from, in a few words."""
+    """The reason in a few words."""
     certainty: Literal["proved", "likely", "unknown"]
-    """How sure that is; `proved` and `likely` need `decided_by`."""
+    """How certain the cause is; `proved` and `likely` need `decided_by`."""
     decided_by: Text | None = None
-    """What decided it: something that a target of this repository makes."""
+    """The evidence for the cause: something that a target of this repository makes."""
     result: Text | None = None
     """What that showed."""
 
     @model_validator(mode="after")
     def _decided(self) -> Self:
         if self.certainty != "unknown" and self.decided_by is None:
-            raise ValueError(f"a cause that is {self.certainty} needs decided_by: what decided it")
+            raise ValueError(f"a cause that is {self.certainty} needs decided_by: the evidence for it")
         return self
 
 
@@ -72,13 +72,14 @@ class Published(Model):
 
     value: Number
     error: NonNegative | None = None
-    """The printed error; for a difference, of both in squares."""
+    """The printed error; for a difference, the root of the sum of both squared errors."""
     of_mean: NonNegative | None = None
-    """Standard error: each printed error divided by sqrt(repetitions), or as it is where these are not known."""
+    """Standard error: each printed error divided by sqrt(repetitions), or unchanged if `repetitions` is not known."""
     reading: NonNegative | None = None
-    """Error of reading it off a picture; null for printed digits."""
+    """Error from reading the number off a picture; null for printed digits."""
     text: str
-    """With the published digits, as printed everywhere: `~` before what was read off, the error after `±`."""
+    """The number with its published digits, as shown everywhere: `~` before a number read off a picture, the error
+    after `±`."""
 
 
 class Side(NamedTuple):
@@ -94,7 +95,7 @@ class Side(NamedTuple):
 
 
 class Other(Model):
-    """The value that a claim compares with; keys that are left out have the claim's values, except chains and draws."""
+    """The value to compare with. Keys left out, except chains and draws, are taken from the claim."""
 
     in_figure: FigureValue | None = None
     """Another number of the same CSV file."""
@@ -119,12 +120,12 @@ class Claim(Model):
     paper: Text | None = None
     """Citation, if it differs from the `paper` of the file."""
     read_in: ReadIn
-    """Where it was read. `file`: files that were published with the paper; `own`: nowhere, it is a question of this
-    project."""
+    """Where the claim comes from. `file`: files that were published with the paper; `own`: not from the paper, but a
+    question of this project."""
     place: Text | None = None
-    """The section, table, figure or file; not for an own question."""
+    """The section, table, figure or file; not needed for `own`."""
     statement: Text
-    """What is stated, in a sentence."""
+    """The statement, in a sentence."""
     metric: MetricName | None = None
     """Metric in the tables, such as `rmse`; null if the number comes from a figure."""
     at: At = ""
@@ -135,63 +136,63 @@ class Claim(Model):
     in_figure: FigureValue | None = None
     """A number in the CSV file of `figure`, instead of `metric` and `runs`."""
     dataset: str | None = None
-    """Rows of this set, such as `cifar10/fog3`; null takes the test rows of the run's own data set."""
+    """Evaluation set whose rows are scored, such as `cifar10/fog3`; null: the test rows of the run's own data set."""
     chains: Chains | None = None
     """Take the row for this number of chains; null takes all. If this is the run's total, the row without
     excluded chains is taken."""
     relation: Relation
-    """`equals`: the value is the published number (or `value`); with `than`, the value minus that of `than` is.
-    `above`, `below`: the value is above or below that of `than`. `alike`: the two are the same. `at_least`, `at_most`:
-    the value, or with `than` the difference, is on that side of `bound`; `at_least` with `than` and bound -0.1 means
-    "not lower by more than 0.1"."""
+    """`equals`: the value is the published number (or `value`); with `than`, the value minus the value of `than` equals
+    that number. `above`, `below`: the value is above or below the value of `than`. `alike`: the two are the same.
+    `at_least`, `at_most`: the value, or with `than` the difference, is at least or at most `bound`; `at_least` with
+    `than` and bound -0.1 means "not lower by more than 0.1"."""
     than: Other | None = None
     """The other value; `above`, `below` and `alike` need one."""
     published: Published | None = None
     """The published number or, with `than`, the published difference; null if there is none."""
     value: Number | None = None
-    """What the value has to equal, if that follows from theory instead of a publication, such as the level of an
-    interval."""
+    """The number that the value has to equal, if it follows from theory instead of a publication, such as the level of
+    an interval."""
     size: NonNegative | None = None
-    """The size that matters: a smaller difference would not be worth mentioning. `equals` and `alike` need one above 0;
-    without one, `above` and `below` are about the sign alone."""
+    """The size that matters: a smaller difference would not be worth mentioning. `equals` and `alike` need a size above
+    0; without a size, `above` and `below` test only the sign."""
     bound: Number | None = None
     """Limit of `at_least` and `at_most`."""
     basis: Text | None = None
     """Why this size or bound was chosen, for readers of the verdict; needed unless the size or bound is 0."""
     same_rows: bool = False
-    """Whether the published number is about the same test rows, so that errors over rows do not count."""
+    """Whether the published number was computed on the same test rows, so that errors over rows do not count."""
     unaffected_by: tuple[str, ...] = ()
-    """Fields of a run whose reduction by a scale does not affect what the claim uses, such as `seed`. Chains beyond
-    those that the claim names need not be listed."""
+    """Fields of a run that a smaller scale may reduce without affecting the claim, such as `seed`. If the claim names a
+    number of chains, any chains beyond that number need not be listed."""
     figure: str | None = None
-    """A figure of the study that shows it."""
+    """A figure of the study that shows the claim."""
     leans_on: tuple[str, ...] | None = None
     """Runs of Markov chains, among the claim's own or those in its figure, that have to pass the rule for references.
     Null: for a number from a figure, the runs in the figure that serve as references for others
     (`evaluate.references`). An empty list: none."""
     given: str | None = None
-    """An earlier claim in the file that has to hold first; if it does not, this one is not tested."""
+    """An earlier claim in the file that has to hold; if the earlier claim does not hold, this claim is not tested."""
     full_size: bool = False
-    """Whether the number holds only at the paper's own settings, so that a scale that reduces a run cannot test it."""
+    """Whether the claim can be judged only from full-size runs, because its number belongs to the paper's settings."""
     erratum: Text | None = None
-    """Why a published digit is wrong, and what shows it."""
+    """Why a published digit is wrong, and the evidence."""
     cause: Cause | None = None
-    """Why it does not hold or differs, as far as that is known."""
+    """Why the claim does not hold or differs, as far as known."""
     finding: str | None = None
-    """The finding that it supports."""
+    """The finding that the claim supports."""
     step: str | None = None
-    """The first step that checks it. This step makes the claim's runs, and the figure in which it finds its number."""
+    """The first step that checks the claim. This step makes the claim's runs, and the figure that holds its number."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         relation = self.relation
         self._one_source()
         if (self.place is None) != (self.read_in == "own"):
-            raise ValueError("place is where it was read: it is needed, except for a question of read_in 'own'")
+            raise ValueError("place is missing: name the section, table, figure or file (not needed for read_in 'own')")
         if self.published is not None and self.read_in == "own":
             raise ValueError("a question of this project (read_in 'own') has no published number; give `value`")
         if relation == "equals" and (self.published is None) == (self.value is None):
-            raise ValueError("relation 'equals' needs published, or else value: the number to be equal to")
+            raise ValueError("relation 'equals' needs the number to equal: give published or value")
         if relation != "equals" and self.value is not None:
             raise ValueError(f"relation '{relation}' takes no value")
         if relation in LIMITS and (self.bound is None or self.size is not None):
@@ -199,30 +200,30 @@ class Claim(Model):
         if relation not in LIMITS and self.bound is not None:
             raise ValueError(f"relation '{relation}' takes no bound; give size")
         if relation in COMPARISONS and self.than is None:
-            raise ValueError(f"relation '{relation}' needs than: what the value is compared with")
+            raise ValueError(f"relation '{relation}' needs than: the value to compare with")
         if relation in ("equals", "alike") and not self.size:
             raise ValueError(f"relation '{relation}' needs a size above 0: by how much the values may differ")
         if (self.size or self.bound) and self.basis is None:
-            raise ValueError("basis: say why this size or bound matters")
+            raise ValueError("basis is missing: say why this size or bound matters")
         if self.erratum is not None and self.published is None:
             raise ValueError("erratum: there is no published number that could be wrong")
         if self.other == self.own:
-            raise ValueError("than is the same value as the claim's own; change its runs, metric, dataset or chains")
+            raise ValueError("than is the claim's own value; change the runs, metric, dataset or chains of than")
         return self
 
     def _one_source(self) -> None:
         """Both sides are rows of the tables, or both are numbers of the figure."""
         if self.in_figure is None:
             if self.metric is None or not self.runs:
-                raise ValueError("metric and runs are needed, or figure and in_figure: what is measured")
+                raise ValueError("nothing to measure: give metric and runs, or figure and in_figure")
         elif self.figure is None or self.metric is not None or self.runs:
-            raise ValueError("in_figure is a number of `figure`, which has to be named; it takes no metric and no runs")
+            raise ValueError("in_figure is a number of `figure`: give figure, and leave out metric and runs")
         if self.than is not None and (self.than.in_figure is None) != (self.in_figure is None):
             raise ValueError("than: both sides of a comparison need in_figure, or neither")
 
     @property
     def target(self) -> float:
-        """The number to be equal to; 0 for other relations."""
+        """The number that the value has to equal; 0 for relations other than `equals`."""
         if self.value is not None:
             return self.value
         return self.published.value if self.relation == "equals" and self.published is not None else 0.0
@@ -234,12 +235,12 @@ class Claim(Model):
 
     @property
     def measures(self) -> str:
-        """The metric, or which number of the figure."""
+        """Text that says what is measured: the metric, or the number of the figure."""
         return self.metric or f"{self.figure}.csv: {self.in_figure.text if self.in_figure else ''}"
 
     @property
     def other(self) -> Side | None:
-        """The rows that they are compared with, if any."""
+        """The rows that the claim's own rows are compared with, if any."""
         if self.than is None:
             return None
         than = self.than
@@ -256,15 +257,16 @@ class Claim(Model):
 
     @property
     def sides(self) -> dict[str, Side]:
-        """Key of the claim that names the runs -> one side."""
+        """The sides of the claim, keyed by the claim's key that names their runs."""
         return {"runs": self.own} | ({"than.runs": self.other} if self.other else {})
 
 
 def cannot_fail(claim: Claim, classes: bool = False) -> str:
-    """Why the limit of a claim hardly lets it fail, or never lets it hold, and what to do; empty for a sound one.
+    """Why a claim's limit makes it unable to fail or to hold, and what to do; empty for a sound claim.
 
-    What its numbers can be comes first; `classes`: those of a classification. A value that may be off by half of the
-    published number is not tested. Where none is published, the natural scale of the metric takes its place.
+    The range of values that the metric can take is checked first (`classes`: for classification). A value that may be
+    off by half of the published number is not tested. If no number is published, the natural scale of the metric is
+    used instead of it.
     """
     if why := _decided(claim, classes):
         return why
@@ -272,17 +274,18 @@ def cannot_fail(claim: Claim, classes: bool = False) -> str:
     if claim.relation == "equals" and published and size >= HALF * published:
         what = "difference" if claim.than else "value"
         return (
-            f"size {size:g} is half of the published {what} ({published:g}) or more, which lets it be reached by "
-            f"almost anything: give one below {HALF * published:.3g}"
+            f"size {size:g} is half of the published {what} ({published:g}) or more, so almost any value would pass: "
+            f"give a size below {HALF * published:.3g}"
         )
     return "" if published else _unscaled(claim, classes)
 
 
 def cannot_agree(claim: Claim) -> str:
-    """Why hardly any value can agree with the published number, and what to do; empty for a sound claim.
+    """Why even a correct value would rarely agree with the published number, and what to do; empty for a sound claim.
 
-    The size has to be four standard errors of the published number, its reading included: half of what agrees is then
-    left for the errors of what is measured. Rounding by up to a hundredth does not matter.
+    The size has to be at least four standard errors of the published number, including the error of reading it off a
+    picture: half of the size is then left for the errors of the measured value. Rounding by up to a hundredth does not
+    matter.
     """
     if claim.relation != "equals" or claim.published is None:
         return ""
@@ -291,12 +294,12 @@ def cannot_agree(claim: Claim) -> str:
         return ""
     return (
         f"the published number has an error of {error:.2g}, and four times that is more than the size {claim.size:g}: "
-        f"it could hardly agree, however well it is measured; give a size of {4 * error:.2g} or more"
+        f"even a correct value would rarely agree; give a size of {4 * error:.2g} or more"
     )
 
 
 def _decided(claim: Claim, classes: bool) -> str:
-    """Why a claim holds, or does not, whatever its runs give; empty if they decide it."""
+    """Why a claim holds or fails whatever its runs yield; empty if the runs decide it."""
     low, high = _values(claim.own, classes)
     if claim.other is not None:
         smallest, largest = _values(claim.other, classes)
@@ -321,7 +324,7 @@ def _decided(claim: Claim, classes: bool) -> str:
 
 
 def _unscaled(claim: Claim, classes: bool) -> str:
-    """Why a limit, without a published number to compare it with, is too wide to be missed; empty for a sound one."""
+    """Why a limit without a published number is so wide that any value meets it; empty for a sound limit."""
     size, bound = claim.size or 0.0, claim.bound or 0.0
     width = {"equals": size, "alike": size, "at_most": bound, "at_least": -bound}.get(claim.relation, 0.0)
     if width <= 0 or claim.in_figure or (claim.relation in LIMITS and claim.than is None):

@@ -1,4 +1,4 @@
-"""Claims of a study as files: families written out, read, and checked against the study's runs and figures."""
+"""Read the claims file of a study, expand its families of claims, and check the claims against runs and figures."""
 
 import inspect
 import itertools
@@ -22,14 +22,14 @@ from bnn_atlas.config.runs.studies import REPETITION, Run, Scale, Study, by_name
 from bnn_atlas.published import Number, read_published
 
 PLACE = re.compile(r"\{(?!(?:here|here_error)\})(\w+)(?::(words|,))?\}")
-"""`{key}` in a text; `{key:words}` has spaces for '_', and `{key:,}` commas between thousands. `{here}` and `{=...}`
-are measured numbers, which `claims.texts` fills in."""
+"""Placeholders in a text: `{key}`; `{key:words}` with spaces for '_'; `{key:,}` with commas between thousands. The
+placeholders `{here}` and `{=...}` are for measured numbers, which `claims.texts` fills in."""
 MINUS = " - "
-"""Between the keys of two published numbers whose difference is meant."""
+"""Separator between the keys of two published numbers of which the difference is taken."""
 
 
 class Families:
-    """The claims of a file, one for each row of `for`, and where in the file each is written."""
+    """The claims of a file, one for each row of `for`, and the place in the file where each claim is written."""
 
     def __init__(
         self, entries: Mapping[str, Any], fields: Sequence[str], numbers: Mapping[str, Number], where: str
@@ -43,7 +43,8 @@ class Families:
             where: the file, for messages.
 
         Raises:
-            ConfigError: wrong rows of `for`, two claims of one name, unknown places in texts, and unknown numbers.
+            ConfigError: wrong rows of `for`, two claims with one name, unknown placeholders in texts, or unknown
+                published numbers.
         """
         self.claims: dict[str, Any] = {}
         """Name -> claim, without `for`."""
@@ -68,11 +69,11 @@ class Families:
                 self._written[name] = ("claims", entry), {key: ("claims", entry, *path, key) for key in row if path}
 
     def lines(self, file: Path) -> Lines:
-        """The lines of the file by the names of the claims."""
+        """The lines of the file, looked up by the names of the claims."""
         return _Lines(file, self)
 
     def place(self, keys: Sequence[Any]) -> list[Any]:
-        """Where in the file the value at a path of keys is written, such as `claims.one_of_a_family.bound`."""
+        """Keys of the file under which the value at a path such as `claims.one_of_a_family.bound` is written."""
         if len(keys) > 1 and keys[0] == "claims" and keys[1] in self._written:
             entry, of_row = self._written[keys[1]]
             field = of_row.get(keys[2]) if len(keys) > 2 else None
@@ -101,25 +102,25 @@ def _rows(given: Any, where: str) -> Iterator[tuple[tuple[Any, ...], dict[str, A
     else:
         raise ConfigError(
             f"{where}.for: give rows, such as [{{ set: airfoil, bound: 0.1 }}, {{ set: concrete, bound: 0.2 }}], "
-            "or lists of which all combinations are taken, such as { set: [airfoil, concrete], seed: [1, 2] }"
+            "or lists to take all combinations, such as { set: [airfoil, concrete], seed: [1, 2] }"
         )
 
 
 def _check_used(row: Mapping[str, Any], fields: Sequence[str], texts: Any, where: str) -> None:
-    """Refuse keys of `for` that are neither a field of a claim nor in one of its texts."""
+    """Reject keys of `for` that are neither a field of a claim nor a placeholder in one of its texts."""
     used = {match[1] for match in PLACE.finditer(repr(texts))}
     for key in row:
         if key not in fields and key not in used:
             near = did_you_mean(key, fields)
             raise ConfigError(
-                f"{where}.for: '{key}' is not a key of a claim{near}, and no text of this one has {{{key}}}"
+                f"{where}.for: '{key}' is not a key of a claim{near}, and no text of this claim contains {{{key}}}"
             )
 
 
 def _published(
     key: Any, known: dict[str, Any], numbers: Mapping[str, Number], where: str, is_family: bool
 ) -> dict[str, Any]:
-    """The published number of a claim; `known` gets its text, that without its sign, and that of its error."""
+    """The published number of a claim; `known` receives its text, its text without the sign, and its error's text."""
     if not isinstance(key, str):
         raise ConfigError(f"{where}.published = {key!r}: give the key of a published number, as text")
     found = []
@@ -129,7 +130,7 @@ def _published(
             raise ConfigError(f"{where}.published: no number '{name}' in config/published{near}; add a row for it")
         found.append(numbers[name])
     if len(found) > 2:
-        raise ConfigError(f"{where}.published: give one number or the difference of two, not of {len(found)}")
+        raise ConfigError(f"{where}.published: give one number or the difference of two, not {len(found)} numbers")
     value: Decimal = found[0].value - found[1].value if len(found) > 1 else found[0].value
     error, of_mean, reading = (_both(found, name) for name in ("error", "of_mean", "read_off"))
     printed = found[0].error if len(found) == 1 else None
@@ -143,7 +144,7 @@ def _published(
 
 
 def _both(numbers: Sequence[Number], error: str) -> float | None:
-    """An error of one or two numbers, in squares; None if none has it."""
+    """An error of one number, or the root of the sum of two squared errors; None if no number has this error."""
     known = [float(size) for number in numbers if (size := getattr(number, error)) is not None]
     return math.hypot(*known) if known else None
 
@@ -160,7 +161,7 @@ def _filled(value: Any, known: Mapping[str, Any], where: str) -> Any:
     def text(match: re.Match[str]) -> str:
         key, form = match.groups()
         if key not in known:
-            raise ConfigError(f"{where}: {match[0]} stands for nothing{near_or_all(key, 'known are', known)}")
+            raise ConfigError(f"{where}: {match[0]} is not a known placeholder{near_or_all(key, 'known are', known)}")
         if form == ",":
             return f"{known[key]:,}"
         return str(known[key]).replace("_", " ") if form else str(known[key])
@@ -204,13 +205,13 @@ def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: S
     author = metric.rpartition("_")[2]
     if author in get_args(PublishedBy) and author not in study.config.published:
         return (
-            f"it is measured in studies with `published: [{author}]` only; add it to config/studies/{study.name}.yaml"
+            f"it is measured only in studies with `published: [{author}]`; add that to config/studies/{study.name}.yaml"
         )
     method = run.config.method.kind
     if metric == "lppd_sommer" and method not in LPPD_SOMMER:
         return f"it is measured only for {', '.join(LPPD_SOMMER)}, and the method of run '{run.name}' is {method}"
     if metric == "lppd_sommer" and run.config.likelihood.kind == "heteroscedastic":
-        return f"it is measured only if all rows have one noise level, and run '{run.name}' learns one for each row"
+        return f"it needs one noise level for all rows, but run '{run.name}' learns a noise level for each row"
     if metric in OF_PAIRS and run.config.evaluate.barriers is None:
         return f"it is measured only for runs with evaluate.barriers; run '{run.name}' has none"
     aligned = [name for name, one in study.config.alignments.items() if one.run in (run.name, run.entry)]
@@ -226,7 +227,7 @@ def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: S
             return f"on an interval of the input only {FUNCTION_SD} is measured"
         sets = [f"{run.config.dataset}/{INTERVAL}{name}" for name in run.config.evaluate.intervals]
         there = ", ".join(sets) or "none: give it evaluate.intervals"
-        return f"it is measured on an interval of the input; set `dataset` to one; '{run.name}' has {there}"
+        return f"it is measured on an interval of the input; set `dataset` to an interval; '{run.name}' has {there}"
     outside = (dataset or "").partition("/")[2].startswith(OUTSIDE)
     if metric in DETECTION and not outside:
         sets = [f"{run.config.dataset}/{OUTSIDE}{name}" for name in run.config.evaluate.out_of_distribution]
@@ -234,7 +235,7 @@ def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: S
         need = "it is measured on out-of-distribution rows; set `dataset` to such a set;"
         return f"{need} '{run.name}' has {there}"
     if outside and metric not in DETECTION:
-        return f"it is not measured on out-of-distribution rows; those have {', '.join(sorted(DETECTION))}"
+        return f"it is not measured on out-of-distribution rows, only {', '.join(sorted(DETECTION))}"
     return ""
 
 
@@ -248,32 +249,32 @@ class FindingEntry(Model):
     statement: Text
     """The paper's finding in one sentence."""
     main: str | None = None
-    """The claim that decides the finding and supplies its number and place; null takes the first claim in the
-    file that supports it."""
+    """The claim that decides the finding and supplies its number and place; null: the first claim in the file that
+    supports the finding."""
     caveat: Text | None = None
-    """What a reader must know about the verdict, in one sentence."""
+    """A warning about the verdict that readers should see, in one sentence."""
 
 
 class StepEntry(Model):
     """Claims that are checked together; the step's name is a target, such as `snakemake --cores 2 evaluate`."""
 
     takes: Text
-    """How long it takes, for readers, such as `ten minutes on two cores`."""
+    """How long the step takes, for readers, such as `ten minutes on two cores`."""
     scale: Scale = "laptop"
-    """The scale at which it runs, whatever config/config.yaml says; it must be the same in all studies that have the
-    step."""
+    """The scale at which the step runs, whatever the scale in config/config.yaml; all studies that have the step must
+    give the same scale."""
     includes: tuple[str, ...] = ()
-    """Earlier steps whose claims it also checks."""
+    """Earlier steps whose claims this step also checks."""
 
 
 def _as_written(schema: dict[str, Any]) -> None:
-    """Describe a claim as a file has it: with `for`, whose rows give what the claim itself leaves out."""
+    """Describe a claim as written in a file: with `for`, whose rows supply the keys that the claim leaves out."""
     rows = {"items": {"minProperties": 1, "type": "object"}, "minItems": 1, "type": "array"}
     lists = {"additionalProperties": {"minItems": 1, "type": "array"}, "minProperties": 1, "type": "object"}
     text = """
         Makes several claims: one for each section (row) in a list of sections, or one for each combination of the
         entries in a section of lists. Keys of a row that are keys of a claim, such as `bound`, set that key; all others
-        fill the places in braces in the claim's name and texts: `{set}`, `{set:words}` (with spaces for underscores),
+        fill the placeholders in the claim's name and texts: `{set}`, `{set:words}` (with spaces for underscores),
         `{chains:,}` (with commas between thousands)."""
     schema["properties"]["for"] = {"anyOf": [rows, lists], "default": None, "description": inspect.cleandoc(text)}
     del schema["required"]
@@ -285,8 +286,8 @@ class ClaimEntry(Claim):
     model_config = ConfigDict(json_schema_extra=_as_written)
 
     published: Annotated[Published | None, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})] = None
-    """Key of a number in config/published/<study>.csv; two keys with ` - ` between them stand for the difference of
-    their numbers. Texts of the claim show the number as `{value}` and its printed error as `{error}`."""
+    """Key of a number in config/published/<study>.csv; two keys with ` - ` between them mean the difference of the two
+    numbers. Texts of the claim show the number as `{value}` and its printed error as `{error}`."""
 
 
 class ClaimsFile(Model):
@@ -297,7 +298,7 @@ class ClaimsFile(Model):
     findings: dict[str, FindingEntry] = Field(default_factory=dict)
     """Name -> finding. The results page begins with these (about ten); claims refer to them by name."""
     steps: dict[str, StepEntry] = Field(default_factory=dict)
-    """Target -> claims that are checked together, from the quickest step to the longest."""
+    """Target -> step. Each step checks some of the claims; list the quickest step first."""
     claims: dict[str, ClaimEntry]
     """Name -> claim."""
 
@@ -308,7 +309,7 @@ class Finding(Model):
     name: str
     statement: str
     claims: tuple[str, ...]
-    """The main one first, which decides on the finding."""
+    """Names of the claims; the first is the main claim, which decides the finding."""
     caveat: str | None = None
 
 
@@ -319,11 +320,11 @@ class Step(Model):
     scale: Scale = "laptop"
     includes: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
-    """Its own, without those of the steps that it includes."""
+    """The step's own claims, without the claims of the steps that it includes."""
 
 
 class ClaimsConfig(Model):
-    """The claims of a study, families written out."""
+    """The claims of a study, with families expanded."""
 
     paper: str
     findings: tuple[Finding, ...] = ()
@@ -334,18 +335,18 @@ class ClaimsConfig(Model):
 def load_claims(path: Path, study: Study) -> ClaimsConfig:
     """Read the claims of a study.
 
-    Published numbers are taken from `published/<study>.csv` beside the folder of the file. Names are those at the scale
-    `paper`: a run that a smaller scale leaves out is allowed, and its claims are not run there. Raises ConfigError for
-    a run, a figure, a data set or a number of chains or draws that the study does not have; for runs that are not
+    Published numbers are taken from `published/<study>.csv` next to the folder of the file. Names refer to the scale
+    `paper`: a claim may name a run that a smaller scale leaves out, and is not run at that scale. Raises ConfigError
+    for a run, a figure, a data set or a number of chains or draws that the study does not have; for runs that are not
     repetitions of one setting; for a metric that does not exist or that these runs cannot have; for a claim that leans
-    on runs that are not behind its number, or takes a later claim as given; for a published number, a finding or a step
-    that does not exist; for a finding without claims; and for a step that its scale cannot answer.
+    on runs that do not contribute to its number, or takes a later claim as given; for a published number, a finding or
+    a step that does not exist; for a finding without claims; and for a step whose scale cannot answer its claims.
     """
     data = read_yaml(path)
     entries = data.get("claims") if isinstance(data, dict) else None
     if not isinstance(entries, dict):
         validated(ClaimsFile, data, str(path), Lines(path))
-        raise AssertionError("a file without claims is refused")
+        raise AssertionError("a file without claims is rejected")
     with with_lines(path):
         families = Families(entries, tuple(ClaimEntry.model_fields), _numbers(path), str(path))
     file = validated(ClaimsFile, data | {"claims": families.claims}, str(path), families.lines(path))
@@ -363,7 +364,7 @@ def _numbers(path: Path) -> Mapping[str, Number]:
 
 
 def _whole(file: ClaimsFile, path: Path) -> ClaimsConfig:
-    """Findings and steps with the claims that name them."""
+    """The configuration with each finding and step listing the claims that name it."""
     for name, claim in file.claims.items():
         for what, there in (("finding", file.findings), ("step", file.steps)):
             if (named := getattr(claim, what)) is not None and named not in there:
@@ -373,10 +374,10 @@ def _whole(file: ClaimsFile, path: Path) -> ClaimsConfig:
     for name, finding in file.findings.items():
         of = [claim for claim, entry in file.claims.items() if entry.finding == name]
         if not of:
-            raise ConfigError(f"{path}: findings.{name}: no claim stands behind it; write `finding: {name}` in one")
+            raise ConfigError(f"{path}: findings.{name}: no claim supports it; write `finding: {name}` in a claim")
         if finding.main is not None and finding.main not in of:
             near = near_or_all(finding.main, "they are", of)
-            raise ConfigError(f"{path}: findings.{name}.main: '{finding.main}' is none of its claims{near}")
+            raise ConfigError(f"{path}: findings.{name}.main: '{finding.main}' is not one of its claims{near}")
         of.sort(key=lambda claim: claim != finding.main)
         findings.append(Finding(name=name, claims=tuple(of), **finding.model_dump(exclude={"main"})))
     steps = {
@@ -393,7 +394,7 @@ def _whole(file: ClaimsFile, path: Path) -> ClaimsConfig:
 
 
 def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
-    """Refuse what `load_claims` refuses of claims that are read."""
+    """Make the checks of `load_claims` that concern single claims."""
     paper = by_name(study.runs_at["paper"])
     found = []
     for name, claim in claims.claims.items():
@@ -403,8 +404,8 @@ def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
         if claim.relation == "equals" and claim.published and others:
             why = f"'{others[0].name}' has problem '{others[0].config.problem}'"
             found.append(
-                f"{path}: claims.{name}.published: only runs of the paper's problem equal its number, and {why}: use "
-                "another relation, or set the run's problem to as_published if all settings are those of the paper"
+                f"{path}: claims.{name}.published: only runs of the paper's own problem can equal its number, but "
+                f"{why}: use another relation, or set the run's problem to as_published if all settings are the paper's"
             )
         elif why := cannot_fail(claim, classes) or cannot_agree(claim):
             found.append(f"{path}: claims.{name}: {why}")
@@ -440,7 +441,7 @@ def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
 
 
 def _check_runs(names: tuple[str, ...], study: Study, where: str) -> None:
-    """Refuse runs that the paper's scale does not have, and runs that differ in more than their seeds."""
+    """Reject runs that the scale `paper` does not have, and runs that differ in more than their seeds."""
     paper = study._replace(runs=study.runs_at["paper"])
     found = by_name(paper.runs)
     for name in names:
@@ -459,7 +460,7 @@ def _check_runs(names: tuple[str, ...], study: Study, where: str) -> None:
 
 
 def _check_columns(value: FigureValue, figure: str, study: Study, where: str) -> None:
-    """Refuse columns that the CSV file of a figure does not have."""
+    """Reject columns that the CSV file of a figure does not have."""
     kind = kinds()[study.config.figures[figure].draw or figure]
     for key, column in (("column", value.column), *((f"where.{column}", column) for column in value.where)):
         if column not in kind.columns:
@@ -468,7 +469,7 @@ def _check_columns(value: FigureValue, figure: str, study: Study, where: str) ->
 
 
 def _check_leans_on(claim: Claim, study: Study, where: str) -> None:
-    """Refuse runs that are not behind the claim's numbers, and methods without chains that could converge."""
+    """Reject runs that do not contribute to the claim's number, and methods without chains that could converge."""
     names = study.config.figures[claim.figure or ""].runs if claim.in_figure else _named(claim)
     behind = {run.name: run for run in study._replace(runs=study.runs_at["paper"]).runs_of(names)}
     for name in claim.leans_on or ():
@@ -481,7 +482,7 @@ def _check_leans_on(claim: Claim, study: Study, where: str) -> None:
 
 
 def _check_given(given: str, name: str, claims: ClaimsConfig, where: str) -> None:
-    """Refuse a claim that is not before this one, so that none waits for itself."""
+    """Reject a given claim that does not come before this one, so that no claim depends on itself."""
     before = list(claims.claims)[: list(claims.claims).index(name)]
     if given not in before:
         raise ConfigError(f"{where}: no claim '{given}' before this one{near_or_all(given, 'these are', before)}")
@@ -492,7 +493,7 @@ def _named(claim: Claim) -> tuple[str, ...]:
 
 
 def _check_rows(side: Side, study: Study, where: str) -> None:
-    """Refuse a data set, a level, a metric, chains and draws that the tables of the paper's scale cannot have."""
+    """Reject a data set, level, metric, or number of chains or draws that the tables of scale `paper` cannot have."""
     metric = METRICS[side.metric]
     if bool(side.at) != bool(metric.at):
         name = f"'{metric.name}'"
@@ -515,7 +516,7 @@ def _check_rows(side: Side, study: Study, where: str) -> None:
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    """Dotted name -> value of the settings in which repetitions agree."""
+    """Dotted name -> value of the settings that have to be the same in all repetitions."""
     dump = leaves(run.config.model_dump(mode="json"))
     return {key: value for key, value in dump if key not in REPETITION + NAMES}
 
@@ -532,15 +533,15 @@ def claims_of(config: ClaimsConfig, step: str) -> list[str]:
 
 
 def figures_of(config: ClaimsConfig, step: str) -> list[str]:
-    """Names of the figures that a step draws: those in which its claims find numbers."""
+    """Names of the figures that a step draws: the figures that hold numbers of its claims."""
     found = [config.claims[name].figure for name in claims_of(config, step) if config.claims[name].in_figure]
     return list(dict.fromkeys(figure for figure in found if figure))
 
 
 def check_steps(config: ClaimsConfig, study: Study, path: object) -> None:
-    """Refuse steps with unknown steps or without claims, and claims that the scale of the step cannot answer.
+    """Reject steps that include unknown steps or have no claims, and claims that the scale of a step cannot answer.
 
-    Raises ConfigError that names the file, the key, and what is allowed.
+    Raises a ConfigError that names the file, the key, and what is allowed.
     """
     before: list[str] = []
     for name, step in config.steps.items():
@@ -548,7 +549,7 @@ def check_steps(config: ClaimsConfig, study: Study, path: object) -> None:
         if not re.fullmatch(r"[a-z]\w*", name):
             raise ConfigError(f"{where}: a step's name is a target: a small letter, then letters, digits and '_'")
         if not (step.claims or step.includes):
-            raise ConfigError(f"{where}: it checks nothing; write `step: {name}` in some claims")
+            raise ConfigError(f"{where}: this step checks nothing; write `step: {name}` in some claims")
         for other in step.includes:
             if other not in before:
                 near = near_or_all(other, "there are", before)
@@ -561,14 +562,14 @@ def check_steps(config: ClaimsConfig, study: Study, path: object) -> None:
         for claim in step.claims:
             if why := _unanswered(config.claims[claim], study, step.scale):
                 raise ConfigError(
-                    f"{path}: claims.{claim}.step: scale {step.scale}, that of '{name}', cannot answer the claim: "
+                    f"{path}: claims.{claim}.step: scale {step.scale} of step '{name}' cannot answer the claim: "
                     f"{why}; leave the step out"
                 )
         before.append(name)
 
 
 def _with_included(steps: Mapping[str, Step], name: str) -> list[str]:
-    """A step and all that it includes, the included ones first."""
+    """A step and all steps that it includes, the included steps first."""
     inner = [one for other in steps[name].includes for one in _with_included(steps, other)]
     return list(dict.fromkeys([*inner, name]))
 
@@ -578,7 +579,7 @@ def _drawn(figure: str, study: Study, scale: Scale) -> bool:
 
 
 def _unanswered(claim: Claim, study: Study, scale: Scale) -> str:
-    """Why a scale cannot answer a claim; empty if it can. On other data, it answers this project's own questions."""
+    """Why a scale cannot answer a claim; empty if it can. With other data, a scale answers only our own questions."""
     if claim.in_figure is not None:
         return "" if _drawn(claim.figure or "", study, scale) else f"it does not draw '{claim.figure}'"
     runs, paper = by_name(study.runs_at[scale]), by_name(study.runs_at["paper"])
