@@ -1,1 +1,1 @@
-"""Methods: Markov chains, variational approximations and optimised networks, one contract for all of them."""
+"""Methods: Markov chains, variational approximations and optimised networks, all with one contract."""

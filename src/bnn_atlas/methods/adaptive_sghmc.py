@@ -1,7 +1,7 @@
-"""SGHMC whose mass, and correction for the noise of the gradients, are estimated in burn-in.
+"""SGHMC that estimates the mass, and a correction for the noise of the gradients, during burn-in.
 
 Springenberg et al. 2016, Bayesian Optimization with Robust Bayesian Neural Networks, section 4 (adaptive SGHMC). With
-v = eps m / M, the change of the position, and alpha = 1 - beta, the friction, a step is the paper's
+v = eps m / M (the change of the position) and alpha = 1 - beta (the friction), the step of the paper is
 
     v <- (1 - alpha) v + eps^2 g / M + N(0, 2 alpha eps^2 / M - eps^4),    theta <- theta + v
 
@@ -23,11 +23,11 @@ from bnn_atlas.methods.sgmcmc import Lengths, PhaseSettings, Preconditioner, SGM
 from bnn_atlas.posterior.density import Posterior, PosteriorData, Target
 
 SMALLEST = 1e-7
-"""Added to the mass, for parameters whose gradient is zero."""
+"""Added to the mass, because a parameter's gradient can be zero."""
 
 
 class Averages(NamedTuple):
-    """Moving averages [P] of the gradient and of its square, and the length of their memory in steps."""
+    """Moving averages [P] of the gradient and the squared gradient, and the averages' memory in steps."""
 
     window: Array
     mean: Array
@@ -41,8 +41,8 @@ def adaptive_mass() -> Preconditioner:
 
         tau <- 1 + tau (1 - mean^2 / V),    mean <- mean + r (g - mean),    V <- V + r (g^2 - V)
 
-    The window shrinks to one step where the gradient is all signal, and grows where it is all noise. The momentum's
-    noise has the variance 2 alpha M - h M^2, since the gradient adds h M^2 if V is its variance.
+    The window shrinks to one step if the gradient is all signal, and grows if the gradient is all noise. The momentum's
+    noise has the variance 2 alpha M - h M^2, since a gradient of variance V adds h M^2.
     """
 
     def init(position: Array) -> Averages:
@@ -86,10 +86,10 @@ def build_adaptive_sghmc(config: AdaptiveSGHMCConfig, posterior: Posterior, data
 
 
 def zeroing(step: Step, probability: float) -> Step:
-    """Turn `step` into one that first sets the whole momentum to 0, with probability p.
+    """Turn `step` into a step that first sets the whole momentum to 0 with probability p.
 
-    The noise only makes up for the friction alpha, so the chain is colder than its target: its temperature is about
-    alpha / (alpha + p / 2) times the target's.
+    The noise compensates only for the friction alpha, so the chain is colder than its target: the temperature of the
+    chain is about alpha / (alpha + p / 2) times that of the target.
     """
 
     def zeroed(

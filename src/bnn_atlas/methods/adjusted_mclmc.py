@@ -31,7 +31,7 @@ from bnn_atlas.posterior.density import Evaluate, Evaluation, Gain, Place, Poste
 
 
 class AdjustedMCLMCInfo(NamedTuple):
-    """Energy error of the proposal, its acceptance probability, and what became of it."""
+    """Energy error, acceptance probability and outcome of the proposal."""
 
     energy_change: Array
     acceptance: Array
@@ -39,7 +39,7 @@ class AdjustedMCLMCInfo(NamedTuple):
     divergent: Array
     """The energy error was above `DIVERGENCE` or not finite."""
     cut_short: Array
-    """The mean length asks for longer trajectories than `max_steps` allows."""
+    """The mean length requires longer trajectories than `max_steps` allows."""
     gradients: Array
 
 
@@ -56,8 +56,8 @@ def step(
 ) -> tuple[ChainState, AdjustedMCLMCInfo]:
     """One transition.
 
-    The momentum u is drawn uniformly from the unit sphere. Then come n isokinetic McLachlan steps of two gradients
-    each, with n uniform on 1, 2, ... and of mean `mean_steps`. The proposal is accepted with probability
+    The momentum u is drawn uniformly from the unit sphere. Then n isokinetic McLachlan steps of two gradients each
+    follow, where n is uniform on 1, 2, ... with mean `mean_steps`. The proposal is accepted with probability
     min(1, exp(-dE)), where dE is the change of kinetic energy minus the gain of the tempered log density. As in `nuts`,
     BlackJAX's states carry our densities.
 
@@ -65,7 +65,7 @@ def step(
         key: random key of this transition.
         state: current state.
         evaluate: densities and tempered gradient at a position.
-        gain: change of the tempered log density between two places.
+        gain: change of the tempered log density between two positions.
         step_size: distance of a step, in units of the square root of `inverse_mass`.
         mean_steps: mean of n; values below 1 count as 1.
         max_steps: largest n, so that the mean is at most (max_steps + 1) / 2.
@@ -109,10 +109,10 @@ def step(
 def build_adjusted_mclmc(config: AdjustedMCLMCConfig, posterior: Posterior, data: PosteriorData) -> Method:
     """Adjusted MCLMC with the given settings.
 
-    The mean trajectory length is L = `length_factor` sqrt(sum of the posterior variances) as in BlackJAX's tuning, or,
-    where the variances serve as preconditioner, `length_factor` sqrt(d), its value in the scaled coordinates. BlackJAX
-    1.7 then fixes the number of steps; here, as in the paper, the number follows from L and the tuned step
-    size. Until the variances are first estimated, a trajectory has `first_steps` steps on average.
+    The mean trajectory length is L = `length_factor` sqrt(sum of the posterior variances), as in BlackJAX's tuning. If
+    the variances serve as preconditioner, L = `length_factor` sqrt(d), which is the same length in the scaled
+    coordinates. BlackJAX 1.7 then fixes the number of steps; here, as in the paper, the number follows from L and the
+    tuned step size. Until the variances are first estimated, a trajectory has `first_steps` steps on average.
 
     Raises ValueError for a model with one parameter.
     """

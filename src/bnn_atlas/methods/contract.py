@@ -11,15 +11,15 @@ from bnn_atlas.config.methods.base import MethodSettings
 from bnn_atlas.posterior.density import LogDensity, Posterior, PosteriorData, Target
 
 State = Any
-"""A method's own NamedTuple of arrays for one chain; the runner only stores it and hands it on."""
+"""A method's own NamedTuple of arrays for one chain; the runner only stores the state and passes it on."""
 
 
 Step = Callable[[Array, Array, State, Target, Any], tuple[State, dict[str, Array]]]
-"""(key, number of the step within the phase, state, target, settings) -> (state, the step's statistics)."""
+"""(key, index of the step within the phase, state, target, settings) -> (state, statistics of the step)."""
 
 
 Settle = Callable[[State, Target], tuple[State, dict[str, Array]]]
-"""(state, target) -> (state, what to add to statistics that are sums)."""
+"""(state, target) -> (state, amounts to add to statistics that are sums)."""
 
 
 class Statistic(NamedTuple):
@@ -30,7 +30,7 @@ class Statistic(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """Steps that all do the same thing."""
+    """A sequence of steps that all compute the same function."""
 
     name: str
     steps: int
@@ -46,7 +46,7 @@ class Phase(NamedTuple):
     settle: Settle | None = None
     """Applied after every `thinning` steps, before a draw is kept."""
     finish: Callable[[State, np.ndarray | None], State] | None = None
-    """Called on the host after the phase, for one chain: (state, kept draws [draw, scalar] or None) -> state."""
+    """Called on the host after the phase, once per chain: (state, kept draws [draw, scalar] or None) -> state."""
 
     @property
     def draws(self) -> int:
@@ -55,24 +55,25 @@ class Phase(NamedTuple):
 
 
 def nothing_learned(state: State) -> dict[str, Array]:
-    """The fit of a method that learns nothing apart from its draws."""
+    """The empty fit of a method that learns nothing except its draws."""
     return {}
 
 
 class Method(NamedTuple):
-    """How a chain starts, and its phases; the draws of the last phase are the trace."""
+    """The start and the phases of a chain; the draws of the last phase are the trace."""
 
     init: Callable[[Array, Array, Target], State]
     """(key, position [P], target) -> state."""
     phases: tuple[Phase, ...]
-    """Each with at least one step; see `with_steps`."""
+    """Phases with at least one step each; see `with_steps`."""
     statistics: Mapping[str, Statistic]
     position: Callable[[State], Array]
     density: Callable[[State], LogDensity]
     gradients_per_step: float | None
-    """Gradients per step (on average), for rates; None if it takes none, or if only the trace records it."""
+    """Gradients per step (on average), for rates; None if steps take no gradients, or if only the trace counts them."""
     fit: Callable[[State], dict[str, Array]] = nothing_learned
-    """(state after the last phase) -> what one chain has learned apart from its draws, by name; called on the host."""
+    """(state after the last phase) -> name -> what one chain has learned in addition to its draws; called on the
+    host."""
 
 
 def with_steps(*phases: Phase) -> tuple[Phase, ...]:
@@ -81,7 +82,7 @@ def with_steps(*phases: Phase) -> tuple[Phase, ...]:
 
 
 def build_method(settings: MethodSettings, posterior: Posterior, data: PosteriorData) -> Method:
-    """Build a method from its settings; only its own module is imported, which saves start-up time.
+    """Build a method from its settings; only the method's own module is imported, which saves start-up time.
 
     Raises:
         ValueError: the method does not suit the posterior or its data.

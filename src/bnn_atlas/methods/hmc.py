@@ -1,7 +1,7 @@
 """Hamiltonian Monte Carlo with leapfrog steps, jittered trajectory length and a Metropolis test.
 
 Neal 2011 (MCMC using Hamiltonian dynamics); for Bayesian neural networks as in Izmailov et al. 2021, sections 3 and 4,
-with jittered trajectory lengths, and with the current state repeated where a proposal is rejected.
+with jittered trajectory lengths, and with the current state repeated if a proposal is rejected.
 """
 
 from typing import NamedTuple
@@ -23,14 +23,14 @@ DIVERGENCE = 1000.0
 
 
 class HMCInfo(NamedTuple):
-    """Energy error of the proposal, its acceptance probability, and what became of it."""
+    """Energy error, acceptance probability and outcome of the proposal."""
 
     energy_change: Array
     acceptance: Array
     accepted: Array
     divergent: Array
     cut_short: Array
-    """The trajectory ended at the largest number of steps, short of its length."""
+    """The trajectory reached the largest number of steps before its full length."""
     gradients: Array
 
 
@@ -58,7 +58,7 @@ def step(
         key: random key of this transition.
         state: current state.
         evaluate: densities and tempered gradient at a position.
-        gain: change of the tempered log density between two places.
+        gain: change of the tempered log density between two positions.
         step_size: eps.
         trajectory_length: tau.
         jitter: half-width of u.
@@ -95,8 +95,8 @@ def step(
 def build_hmc(config: HMCConfig | UnadjustedHMCConfig, posterior: Posterior, data: PosteriorData) -> Method:
     """HMC with the given settings, or the same dynamics without the Metropolis test.
 
-    A diagonal inverse mass is the posterior variances divided by their mean, so that step size and trajectory length
-    keep their meaning: the root mean square velocity is 1, as with unit mass.
+    A diagonal inverse mass consists of the posterior variances divided by their mean, so that step size and trajectory
+    length keep their meaning: the root mean square velocity is 1, as with unit mass.
 
     Raises:
         ValueError: the settings are still relative to a prior (see `LeapfrogSettings.resolved`).

@@ -14,14 +14,14 @@ from bnn_atlas.posterior.density import LogDensity, Posterior, PosteriorData, Ta
 
 
 class Draw(NamedTuple):
-    """A position [P] and the untempered densities there."""
+    """A position [P] and the untempered densities at that position."""
 
     position: Array
     density: LogDensity
 
 
 def draw_at(position: Array, target: Target) -> Draw:
-    """The draw at a position, which costs no gradient."""
+    """The draw at a position; no gradient is computed."""
     return Draw(position, target.log_density(position))
 
 
@@ -33,7 +33,7 @@ def next_draw(position: Array, target: Target, before: Draw) -> tuple[Draw, Arra
 
 
 def build_compact(config: CompactConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """One draw per chain: its start, drawn beforehand from a Gaussian (`symmetry.compact`).
+    """One draw per chain: the start of the chain, drawn beforehand from a Gaussian (`symmetry.compact`).
 
     `divergent` is 1 if the draw's log-likelihood is not finite.
     """

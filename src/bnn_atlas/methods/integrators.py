@@ -29,7 +29,7 @@ def compose(
     Args:
         kicks: coefficients of the kicks.
         position: [P].
-        momentum: the momentum, and what is updated together with it.
+        momentum: the momentum, with any values that are updated together with it.
         evaluation: densities and gradient at the position.
         evaluate: densities and tempered gradient at a position.
         kick: (momentum, gradient [P], coefficient) -> momentum.
@@ -70,7 +70,7 @@ def leapfrog(
 def isokinetic(
     position: Array, momentum: Array, evaluation: Evaluation, evaluate: Evaluate, step_size: Array, scale: Array
 ) -> tuple[Array, Array, Evaluation, Array]:
-    """One McLachlan step with a unit momentum u and two gradients; the last result is the change of kinetic energy.
+    """One McLachlan step with a unit momentum u and two gradients; also returns the change of kinetic energy.
 
     With g the gradient of the log density, s = `scale` [P] and d the dimension:
 
@@ -100,7 +100,8 @@ def isokinetic_kick(momentum: Array, gradient: Array, time: Array, scale: Array)
     cosine = jnp.dot(momentum, force) / size
     delta = time * size / (momentum.size - 1)
     zeta = jnp.exp(-delta)
-    # The length of `along` e + 2 zeta u, from the cosine of the angle between e and u; saves a pass over the vectors.
+    # The length of `along` e + 2 zeta u, from the cosine of the angle between e and u, which saves a pass over the
+    # vectors.
     length = 1 + cosine + (1 - cosine) * zeta**2
     along = (1 - zeta) * (1 + zeta + cosine * (1 - zeta))
     change = (momentum.size - 1) * (delta - jnp.log(2.0) + jnp.log(length))

@@ -46,7 +46,7 @@ class Normal(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a step keeps in addition to q: the averages g and h [P] of the gradient and the Hessian of l, and t."""
+    """State of the steps in addition to q: the averages g and h [P] of the gradient and the Hessian of l, and t."""
 
     gradient: Array
     hessian: Array

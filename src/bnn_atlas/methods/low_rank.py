@@ -55,7 +55,7 @@ class LowRank(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """Standard normal numbers that a draw is made from: xi [..., P] and zeta [..., r]."""
+    """Standard normal numbers from which a draw is made: xi [..., P] and zeta [..., r]."""
 
     xi: Array
     zeta: Array
@@ -65,9 +65,9 @@ class Counted(NamedTuple):
     """The parameters over which q is a density."""
 
     weights: Array
-    """[P]: 1 for these parameters, 0 for a noise level that is a point estimate."""
+    """[P]: 1 for parameters that q covers, 0 for a noise level that is a point estimate."""
     size: int
-    """Their number."""
+    """Number of parameters that q covers."""
 
     def whitened_factor(self, q: LowRank) -> Array:
         """A = F / s [P, r], with rows of zeros for parameters that q does not cover."""
@@ -93,7 +93,7 @@ class Counted(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """Estimates: the evidence lower bound, the part of it that prior and entropy contribute, the gradient of -elbo."""
+    """Estimates: the evidence lower bound, the prior's and entropy's contribution to it, and the gradient of -elbo."""
 
     elbo: Array
     kl: Array

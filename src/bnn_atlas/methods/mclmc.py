@@ -10,12 +10,12 @@ Gaussian target with covariance C and leapfrog steps, the covariance S of the dr
 
 for any C and d as long as b is below 0.6 in every direction, with equality for equal variances (Robnik, Cohn-Gordon and
 Seljak 2024, arXiv:2412.08876). At v = 5e-4, the default of BlackJAX's tuning, b <= 0.05: standard deviations are right
-to 2.6 percent. The McLachlan steps of this module have b = 0.023 there and obey the bound up to v = 0.033 (b = 0.23) if
-all variances are equal. With unequal variances they can break it above v = 0.002: if standard deviations are in the
-ratio 1 : 2, b can be 0.285 at v = 0.02, where the bound is 0.192. Moreover, the posterior of a network is not Gaussian.
-MILE's tuning aims at v = 0.1 with an average that gives large errors little weight, so chains end above 0.1, close to
-the limit of stability, where no bound is known. Such draws need another check, for example a referee: the same chains,
-continued with a Metropolis test (`RunConfig.referee`).
+to 2.6 percent. At the same v, the McLachlan steps of this module have b = 0.023, and they obey the bound up to
+v = 0.033 (b = 0.23) if all variances are equal. With unequal variances, they can violate the bound above v = 0.002: if
+standard deviations are in the ratio 1 : 2, b can be 0.285 at v = 0.02, where the bound is 0.192. Moreover, the
+posterior of a network is not Gaussian. MILE's tuning aims at v = 0.1 with an average that gives large errors little
+weight, so chains end above 0.1, close to the limit of stability, where no bound is known. Such draws need a different
+check, for example a referee, which continues the same chains with a Metropolis test (`RunConfig.referee`).
 """
 
 from typing import NamedTuple
@@ -31,7 +31,7 @@ from bnn_atlas.rounding import norm
 
 
 class MCLMCState(NamedTuple):
-    """Position [P], unit momentum [P], and densities and gradient at the position."""
+    """Position [P], unit momentum [P], and the densities and gradient at the position."""
 
     position: Array
     momentum: Array
@@ -39,19 +39,19 @@ class MCLMCState(NamedTuple):
 
 
 class MCLMCInfo(NamedTuple):
-    """Energy error of a step and why it was undone, if it was.
+    """Energy error of a step, and the reason if the step was undone.
 
-    The error is infinite where something was not finite, and is clipped to the guard's limit.
+    The error is infinite if a value was not finite, and is clipped to the guard's limit.
     """
 
     energy_change: Array
     divergent: Array
     guarded: Array | None = None
-    """Undone because the energy error was finite but beyond the limit; None without a limit."""
+    """The step was undone because the energy error was finite but beyond the limit; None without a limit."""
 
 
 def refuse_one_parameter(parameters: int) -> None:
-    """Raise ValueError for one parameter, where the momentum cannot turn: its update divides by d - 1."""
+    """Raise ValueError for a single parameter: the momentum cannot turn, and its update divides by d - 1."""
     if parameters < 2:
         raise ValueError(
             "microcanonical dynamics need at least two parameters, and this model has one: give the network a bias or "
@@ -81,11 +81,11 @@ def step(
 
         refresh(h):  u <- normalise(u + nu z),  nu = sqrt((exp(2 h / L) - 1) / d),  z ~ N(0, I)
 
-    The step between them is `integrators.isokinetic`. The stationary density is exp(l) up to a bias that grows with
-    the variance of dE = dK - dl (see the module). A step whose position, density, gradient or energy is not finite is
-    undone with its momentum reversed, and counts as divergent. With `energy_limit` the same happens to a step with a
-    larger |dE|, which counts as guarded: the step that leads back has the same |dE|, so the map stays
-    one-to-one and volume-preserving.
+    The step between the refreshments is `integrators.isokinetic`. The stationary density is exp(l) up to a bias that
+    grows with the variance of dE = dK - dl (see the module). A step whose position, density, gradient or energy is not
+    finite is undone with its momentum reversed, and counts as divergent. With `energy_limit`, a step with a larger |dE|
+    is also undone with its momentum reversed, and counts as guarded. The step that leads back has the same |dE|, so the
+    map stays one-to-one and volume-preserving.
 
     Args:
         key: random key of this step.
@@ -105,7 +105,7 @@ def step(
     momentum = _refresh(after, momentum, step_size / 2, length)
 
     energy_change = kinetic - tempered_gain(evaluation.density, state.evaluation.density, temperature)
-    # The kinetic energy depends on every gradient, and the gain on the density, so the sum shows anything not finite.
+    # The kinetic energy depends on every gradient, and the gain on the density, so the sum shows any non-finite value.
     finite = kept = jnp.isfinite(energy_change)
     guarded = None
     if energy_limit is not None:

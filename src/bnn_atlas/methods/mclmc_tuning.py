@@ -1,7 +1,7 @@
 """Tuning of unadjusted MCLMC in phases: step size, variances, and the momentum decoherence length.
 
 The phases and rules come from BlackJAX's `mclmc_find_L_and_step_size` (Robnik et al. 2023, Microcanonical Hamiltonian
-Monte Carlo, section on tuning), on which MILE is based; `build_mile` and `build_mclmc_blackjax` say what differs.
+Monte Carlo, section on tuning), on which MILE is based; `build_mile` and `build_mclmc_blackjax` list the differences.
 """
 
 import logging
@@ -33,7 +33,7 @@ SMALLEST = 1e-5
 
 
 class Tuning(NamedTuple):
-    """The tuned numbers, and the running averages from which they are computed.
+    """The tuned values, and the running averages from which these values are computed.
 
     `numerator` and `denominator` average weight * xi / (eps / eps_0)^6 and weight; `mean`, `spread` and `weight` are
     the eps-weighted moments of the positions.
@@ -59,7 +59,7 @@ class TunedState(NamedTuple):
 
 
 class PhaseSettings(NamedTuple):
-    """Number of tuning steps before a phase, and whether (1 or 0) the phase tunes the step size and adds moments."""
+    """Number of tuning steps before a phase, and 1 or 0 for whether the phase tunes the step size and adds moments."""
 
     offset: int
     tune: int
@@ -67,7 +67,7 @@ class PhaseSettings(NamedTuple):
 
 
 TuneStepSize = Callable[[Tuning, mclmc.MCLMCInfo, Array], Tuning]
-"""(tuning, info on the last step, that step's number in the tuning) -> tuning with the next step size."""
+"""(tuning, info on the last step, index of that step within the tuning) -> tuning with the next step size."""
 
 
 def first_tuning(position: Array, step_size: float, length: float) -> Tuning:
@@ -86,7 +86,7 @@ class StepSizeRule(NamedTuple):
     memory: float
     """n_eff, in steps."""
     failure: Literal["shrink", "bound"]
-    """What a failed step does."""
+    """Effect of a failed step."""
 
 
 def tune_step_size(rule: StepSizeRule, tuning: Tuning, info: mclmc.MCLMCInfo, variance: Array | float) -> Tuning:
@@ -96,11 +96,11 @@ def tune_step_size(rule: StepSizeRule, tuning: Tuning, info: mclmc.MCLMCInfo, va
 
         A <- gamma A + w xi / eps^6,   B <- gamma B + w,   eps = (A / B)^(-1/6)
 
-    eps is taken relative to the first step size, which keeps its sixth power within float32. After a failed step
+    eps is relative to the first step size, which keeps the sixth power of eps within float32. After a failed step
 
-    - `shrink` sets eps <- 0.8 eps and changes A to match; later steps forget this at the same pace as everything else.
+    - `shrink` sets eps <- 0.8 eps and changes A to match; the effect of this change fades like that of any step.
       A step has failed if its xi is not finite (an undone step, or an energy error beyond float32);
-    - `bound` takes dE = 0 and sets largest <- 0.8 eps, which bounds eps for good. A step has failed if its dE is not
+    - `bound` takes dE = 0 and sets largest <- 0.8 eps, which bounds eps permanently. A step has failed if its dE is not
       finite.
     """
     relative = tuning.step_size / rule.first
@@ -135,7 +135,7 @@ def build_tuned(
     begin: Callable[[Array], Tuning],
     tune: TuneStepSize,
 ) -> Method:
-    """MCLMC with phases that tune the step size by `tune`, the preconditioner and L; `begin` gives the first tuning.
+    """MCLMC with phases that tune step size (by `tune`), preconditioner and L; `begin` returns the first tuning.
 
     Raises ValueError for a model with one parameter.
     """
@@ -233,8 +233,8 @@ def accumulate_moments(tuning: Tuning, position: Array, weight: Array) -> Tuning
 def set_scales(tuning: Tuning, precondition: bool) -> Tuning:
     """Turn the moments into L = sqrt(sum of variances), or into a preconditioner: scale = sqrt(variances), L = sqrt(d).
 
-    With a preconditioner the averages of the step size start again, since energy errors in the old coordinates say
-    nothing about the new ones. A chain whose steps all had a weight of 0 keeps its tuning.
+    With a preconditioner, the averages of the step size start again, since energy errors in the old coordinates carry
+    no information about the new coordinates. A chain whose steps all had a weight of 0 keeps its tuning.
     """
     if not tuning.weight > 0:
         return tuning
@@ -262,7 +262,7 @@ def set_length(tuning: Tuning, draws: np.ndarray, thinning: int) -> Tuning:
 def mean_autocorrelation_time(draws: np.ndarray) -> float:
     """Mean over scalars of n / ESS for draws [n, scalar] of one chain; scalars that never move are left out.
 
-    NaN where no scalar moved: such a chain keeps its L and is excluded by the metrics if it does not move later either.
+    NaN if no scalar moved; such a chain keeps its L, and the metrics exclude it if it does not move later either.
     """
     moving = draws[:, np.ptp(draws, axis=0) > 0]
     if moving.shape[1] == 0:
@@ -277,8 +277,8 @@ def build_mile(config: MCLMCConfig, posterior: Posterior, data: PosteriorData) -
 
     Sommer et al. 2025 (Microcanonical Langevin Ensembles, ICLR), section on tuning, with the constants of its
     published configurations. The chain starts from L = max(sqrt(d), 15). Three defects of the published code are
-    corrected: the tuned diagonal preconditioner is used for sampling, too; a step that is not finite shrinks the step
-    size without a lasting cap; no key is used twice.
+    corrected: the tuned diagonal preconditioner is also used for sampling; a step that is not finite shrinks the step
+    size without setting a permanent bound; no random key is used twice.
     """
     first, second, _ = config.phase_steps
     dimension = posterior.layout.size
@@ -317,11 +317,11 @@ def build_mclmc_blackjax(config: BlackJAXMCLMCConfig, posterior: Posterior, data
     """MCLMC with the tuning of BlackJAX: `mclmc_find_L_and_step_size` of version 1.7, step by step.
 
     BlackJAX runs each of its three stages in one call, which can be neither interrupted nor traced with bounded memory;
-    here the stages are phases of the runner, and a test compares what they tune with the original on the same steps.
-    The differences from MILE: the desired energy variance is constant; a step that is not finite counts as one without
-    energy error and bounds the step size for good at 0.8 of the size at which it failed; the chain starts from
-    L = sqrt(d) and, unless a first step size is given, the step size sqrt(d) / 4. As in MILE, a step that was undone
-    repeats its position in the variances; the original leaves it out.
+    here the stages are phases of the runner, and a test compares the tuned values with the original on the same steps.
+    The differences from MILE: the desired energy variance is constant; a step that is not finite counts as a step
+    without energy error, and permanently bounds the step size at 0.8 times the size at which the step failed; the chain
+    starts from L = sqrt(d) and, unless a first step size is given, the step size sqrt(d) / 4. As in MILE, an undone
+    step repeats its position in the variances; the original leaves it out.
     """
     dimension = posterior.layout.size
     rule = blackjax_rule(config, dimension)

@@ -43,18 +43,18 @@ class MeanField(NamedTuple):
         return jax.nn.softplus(self.rho)
 
     def log_density(self, noise: Array, counted: Array | None = None) -> Array:
-        """Log q at mean + sigma noise, over the parameters where `counted` [P] is 1; None takes all."""
+        """Log q at mean + sigma noise, over the parameters for which `counted` [P] is 1; None for all parameters."""
         terms = 0.5 * noise**2 + jnp.log(self.sigma) + _HALF_LOG_2PI
         return -jnp.sum(terms if counted is None else counted * terms)
 
     def entropy(self, counted: Array | None = None) -> Array:
-        """-E_q[log q] over these parameters."""
+        """-E_q[log q] over the parameters for which `counted` is 1."""
         terms = jnp.log(self.sigma) + (_HALF_LOG_2PI + 0.5)
         return jnp.sum(terms if counted is None else counted * terms)
 
 
 class Objective(NamedTuple):
-    """Estimates: the evidence lower bound, the part of it that prior and entropy contribute, the gradient of -elbo."""
+    """Estimates: the evidence lower bound, the prior's and entropy's contribution to it, and the gradient of -elbo."""
 
     elbo: Array
     kl: Array
@@ -76,7 +76,7 @@ class Moments(Protocol):
 def expected_log_prior(values: PriorValues, q: Moments) -> Array:
     """E_q[log p(theta)] for a prior of independent normals, sum_m log N(mean_m | loc_m, s_m^2) - sigma_m^2 / (2 s_m^2).
 
-    The normal constant is in `values.log_normaliser`; a scalar with a flat prior (of infinite scale) adds nothing.
+    The normal constant is in `values.log_normaliser`; a scalar with a flat prior (infinite scale) adds nothing.
     """
     scaled = ((q.mean - values.loc) ** 2 + q.sigma**2) / values.scale**2
     return -0.5 * jnp.sum(scaled) - values.log_normaliser
@@ -92,8 +92,8 @@ def objective(
         elbo = E_q[log p(data | theta)] / T - kl,    kl = -E_q[log p(theta)] / T - H(q);
 
     at T = 1, kl is KL(q || prior). The expected prior is exact if it is normal, and otherwise averaged over the same
-    draws; the entropy H is exact. With g the gradient of what is averaged, d elbo / d mean = E[g] and
-    d elbo / d sigma = E[g xi], to which the exact parts are added.
+    draws; the entropy H is exact. With g the gradient of the averaged quantity, d elbo / d mean = E[g] and d elbo / d
+    sigma = E[g xi]; the exact parts are added to these.
 
     Args:
         key: for the draws.
@@ -101,8 +101,8 @@ def objective(
         evaluate: densities and tempered gradient of the full data or of a mini-batch.
         target: the posterior.
         samples: number of draws.
-        point: index of a log sigma that is a point estimate (`variational.noise_index`) and so has no spread, prior
-            or entropy; None if there is none.
+        point: index of a log sigma that is a point estimate (`variational.noise_index`) and therefore has no spread,
+            prior or entropy; None without such a log sigma.
     """
     posterior, values = target.posterior, target.data.prior
     temperature, sigma = posterior.temperature, q.sigma

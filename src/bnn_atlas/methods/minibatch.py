@@ -18,7 +18,7 @@ from bnn_atlas.placement import DATA_AXIS
 from bnn_atlas.posterior.density import Evaluate, Posterior, PosteriorData, Target
 
 AUGMENTATION = 1 << 20
-"""Number of the key for a step's augmentation, above the numbers that the devices' orders use."""
+"""Index of the key for a step's augmentation, above the indices used for the devices' orders."""
 
 
 class Shuffle(NamedTuple):
@@ -26,11 +26,11 @@ class Shuffle(NamedTuple):
 
     order: Array
     """int32 [shards, rows]: the order for each device that shares the rows of a chain; every device holds all orders,
-    so that a chain's state is the same on each."""
+    so that a chain's state is the same on every device."""
 
 
 def batches_per_epoch(rows: int, batch: int, shards: int = 1) -> int:
-    """Number of whole mini-batches of `batch` rows in `rows`, the rows of all `shards` devices together.
+    """Number of whole mini-batches of `batch` rows in `rows`, the total number of rows on all `shards` devices.
 
     Raises:
         ValueError: a batch is larger than the data, or cannot be divided evenly among the devices.
@@ -59,7 +59,7 @@ def start(rows: int, shards: int = 1) -> Shuffle:
 
 
 def begin(target: Target, batch_size: int | None) -> Shuffle | None:
-    """State before the first epoch in mini-batches of `batch_size` rows; None where every step takes all rows."""
+    """State before the first epoch in mini-batches of `batch_size` rows; None if every step takes all rows."""
     return start(target.rows, target.posterior.shards) if batch_size else None
 
 
@@ -75,11 +75,11 @@ def next_evaluate(
 
     Args:
         key: the step's key for drawing rows.
-        index: number of the step within its phase.
+        index: index of the step within its phase.
         shuffle: order of the rows so far.
         target: the posterior.
         batch_size: rows of a mini-batch.
-        augmentation: of the images of a mini-batch; None leaves them as they are.
+        augmentation: how the images of a mini-batch are augmented; None for no augmentation.
     """
     if batch_size is None or shuffle is None:
         return shuffle, target.evaluate
@@ -94,25 +94,25 @@ def next_evaluate(
 
 
 def steps_in(epochs: int, batch_size: int | None, posterior: Posterior, data: PosteriorData) -> int:
-    """Steps in `epochs` epochs; an epoch of the full data is one step. Raises ValueError as `batches_per_epoch`."""
+    """Steps in `epochs` epochs; an epoch of the full data is one step. Raises ValueError like `batches_per_epoch`."""
     return epochs * (batches_per_epoch(len(data.y), batch_size, posterior.shards) if batch_size else 1)
 
 
 def next_rows(key: Array, index: Array, shuffle: Shuffle, batch: int) -> tuple[Shuffle, Array]:
-    """Rows of the mini-batch of a step, and the order they are taken from.
+    """Rows of the mini-batch of a step, and the order from which these rows are taken.
 
     Step `index` takes batch number index mod B of its epoch, B = rows // batch; batch number 0 draws a new order. An
-    epoch leaves out the rows after its last whole batch, different ones each time, so every row is equally likely and a
-    batch is a simple random sample: estimates from it are unbiased.
+    epoch leaves out the rows after its last whole batch. These rows differ between epochs, so every row is equally
+    likely and a batch is a simple random sample, which makes estimates from a batch unbiased.
 
     Args:
-        key: a key for this step alone; used only where an epoch begins.
+        key: a key used only for this step, and only if an epoch begins.
         index: number of the step within its phase, the same for all chains; phases begin with a new epoch.
-        shuffle: state after the step before.
+        shuffle: state after the previous step.
         batch: rows of a mini-batch, over all devices that share the rows of a chain.
 
     Returns:
-        the new state, and row indices int32 [batch / shards] of this device.
+        the new state, and the row indices int32 [batch / shards] for this device.
 
     Raises:
         ValueError: as `batches_per_epoch`.
@@ -146,7 +146,7 @@ def permutation(key: Array, rows: int) -> Array:
 
 
 def augmented(key: Array, images: Array, config: AugmentationConfig) -> Array:
-    """Images [b, height, width, channels], each flipped and shifted at random.
+    """Images [b, height, width, channels], each randomly flipped and shifted.
 
     Pixel (i, j) of the result is pixel (i + u, j + v) of the image, or (i + u, width - 1 - j - v) if it is flipped,
     with u and v uniform on -crop, ..., crop; positions beyond the edge take the outermost pixel.

@@ -11,7 +11,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from bnn_atlas.keys import threefry2x32
 
 LANES = 64
-"""Numbers are made in multiples of this, so that a CPU needs no scalar remainder loop."""
+"""Numbers are generated in multiples of LANES, so that a CPU needs no scalar remainder loop."""
 # log(1 + f) / f by powers of f for f in [sqrt(1/2) - 1, sqrt(2) - 1], to 2e-7.
 _LOG = (0.99999994, -0.50000346, 0.33335608, -0.2497156, 0.19884238, -0.17212431, 0.16338132, -0.10378683)
 # sin(pi x) / x by powers of x^2 for x in [-1/2, 1/2], to 2e-7.
@@ -26,7 +26,7 @@ def standard_normal(key: Array, like: Array) -> Array:
 
         z = sqrt(-2 log U) sin(pi V).
 
-    Each takes 64 random bits, so the largest is 6.6. Float64 numbers come from `jax.random.normal`.
+    Each number takes 64 random bits, so the largest number is 6.6. Float64 numbers come from `jax.random.normal`.
     """
     if like.dtype != jnp.float32:
         return jax.random.normal(key, like.shape, like.dtype)

@@ -23,7 +23,7 @@ from bnn_atlas.rounding import root
 
 
 class NUTSInfo(NamedTuple):
-    """Energy of the drawn state relative to the first one, and facts about the trajectory."""
+    """Energy of the drawn state relative to the first state, and facts about the trajectory."""
 
     energy_change: Array
     acceptance: Array
@@ -50,22 +50,22 @@ def step(
     """One transition with diagonal mass.
 
     BlackJAX takes a log density and differentiates it. Its states hold the gradient only for the integrator, so our
-    integrator puts the whole evaluation there: every leapfrog step costs one evaluation, and both densities of the
-    drawn state are known. The log density that BlackJAX sees is relative to that of the first state, and its kinetic
-    energy is relative to that of the first momentum, which keeps float32 accurate. A gain that is not finite becomes
-    minus infinity, so that such a state is never drawn.
+    integrator stores the whole evaluation in place of the gradient: every leapfrog step costs one evaluation, and both
+    densities of the drawn state are known. The log density that BlackJAX sees is relative to that of the first state,
+    and its kinetic energy is relative to that of the first momentum, which keeps float32 accurate. A gain that is not
+    finite becomes minus infinity, so that such a state is never drawn.
 
     Args:
         key: random key of this transition.
         state: current state.
         evaluate: densities and tempered gradient at a position.
-        gain: change of the tempered log density between two places.
+        gain: change of the tempered log density between two positions.
         step_size: size of a leapfrog step.
         inverse_mass: diagonal [P].
         max_doublings: the longest trajectory has 2^max_doublings - 1 steps.
     """
     metric = gaussian_euclidean(inverse_mass)
-    # The momentum that BlackJAX's kernel would draw from this key, to rounding.
+    # The momentum that BlackJAX's kernel would draw from this key, up to rounding.
     normal = jax.random.normal(jax.random.split(key)[0], state.position.shape, state.position.dtype)
     start = normal / root(inverse_mass)
 
@@ -94,7 +94,7 @@ def step(
 
 
 def _relative_to(start: Array, metric: Metric, inverse_mass: Array) -> Metric:
-    """The metric for trajectories from momentum `start` [P]; kinetic energies are K(p) - K(start), as one sum."""
+    """The metric for trajectories from momentum `start` [P]; energies K(p) - K(start) are computed as one sum."""
 
     def kinetic_energy(momentum: Array, position: Array | None = None) -> Array:
         return 0.5 * jnp.dot(momentum - start, inverse_mass * (momentum + start))
@@ -103,7 +103,7 @@ def _relative_to(start: Array, metric: Metric, inverse_mass: Array) -> Metric:
 
 
 def build_nuts(config: NUTSConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """NUTS with the given settings; the inverse of a diagonal mass is the posterior variances."""
+    """NUTS with the given settings; the inverse of a diagonal mass consists of the posterior variances."""
     diagonal = config.mass == "diagonal"
     warm_up = WarmUp(config.warmup, config.target_acceptance, variances=diagonal)
 

@@ -29,7 +29,7 @@ def build_optimiser(config: OptimiserConfig, steps: int) -> optax.GradientTransf
 
 
 class AdamState(NamedTuple):
-    """Steps so far, and running averages of the gradient and its square, each a tree like the parameters."""
+    """Steps so far, and running averages of the gradient and its square; each average is a tree like the parameters."""
 
     steps: Array
     mean: Any
@@ -39,13 +39,13 @@ class AdamState(NamedTuple):
 def scale_by_adam(
     decay: float = 0.9, square_decay: float = 0.999, epsilon: float = 1e-8
 ) -> optax.GradientTransformation:
-    """Adam (Kingma and Ba 2015) in the form at the end of its section 2: the bias is corrected by scalar factors alone.
+    """Adam (Kingma and Ba 2015) in the form at the end of its section 2: the bias is corrected by scalar factors only.
 
         m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2,   c = sqrt(1 - b2^t)
         change = c / (1 - b1^t) m / (sqrt(v) + c epsilon)
 
-    Equal to optax.scale_by_adam up to rounding. Optax divides arrays by a scalar, which the compiler rounds differently
-    on one device and on several: a chain's bits would depend on the number of devices.
+    The result equals optax.scale_by_adam up to rounding. Optax divides arrays by a scalar, which the compiler rounds
+    differently on one device and on several, so a chain's bits would depend on the number of devices.
     """
 
     def init(values: Any) -> AdamState:
@@ -71,7 +71,7 @@ def update(
 ) -> tuple[Any, optax.OptState, Array]:
     """One step down `gradient` (a tree like `values`): new values, new state, and whether the step was skipped.
 
-    A step is skipped, so that nothing changes, if the gradient or a new value is not finite.
+    If the gradient or a new value is not finite, the step is skipped and nothing changes.
     """
     changes, new_state = optimiser.update(gradient, state, values)
     new_values = optax.apply_updates(values, changes)
@@ -81,14 +81,14 @@ def update(
 
 
 class OptimiserRun(NamedTuple):
-    """Position [P], the last densities that were evaluated, and the optimiser's state."""
+    """Position [P], the densities of the last evaluation, and the optimiser's state."""
 
     position: Array
     density: LogDensity
     optimiser: optax.OptState
     shuffle: minibatch.Shuffle | None
     skipped: Array
-    """Updates that were skipped because something was not finite."""
+    """Number of updates skipped because a value was not finite."""
 
 
 def _begin(
@@ -104,14 +104,14 @@ def _begin(
 
 
 def build_map(config: MAPConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """Maximise log p(data | theta) + log p(theta); a chain's only draw is the point where it ends.
+    """Maximise log p(data | theta) + log p(theta); a chain's only draw is its final point.
 
     As "SGD" in Izmailov et al. 2021 (What Are Bayesian Neural Network Posteriors Really Like?). The learning rate
-    multiplies a gradient summed over all rows, so it is about 1e-7 where a mean over rows would need 1e-2. The number
-    of devices does not change the gradient.
+    multiplies a gradient summed over all rows, so a typical rate is 1e-7 instead of the 1e-2 for a mean over rows. The
+    number of devices does not change the gradient.
 
-    Statistics of the draw: `gradient_norm`, the length of the full-data gradient of its untempered log posterior;
-    `skipped_updates`; `divergent`, 1 if its density is not finite.
+    Statistics of the draw: `gradient_norm`, the length of the full-data gradient of the untempered log posterior;
+    `skipped_updates`; `divergent`, 1 if the density is not finite.
 
     Raises:
         ValueError: a mini-batch is larger than the data.

@@ -4,8 +4,8 @@ SGLD (Welling and Teh 2011), SGHMC (Chen et al. 2014) in the form and with the s
 preconditioned SGLD (Li et al. 2016). There is no Metropolis test: draws are biased by the step size and by the noise of
 the mini-batches. The momentum carries over from mini-batch to mini-batch and from phase to phase; it is never redrawn.
 
-The temperature enters through the tempered gradient alone. At step size h and temperature T this is the same chain as
-one with untempered gradients, step size h / T and noise of T times the variance.
+The temperature enters only through the tempered gradient. With step size h and temperature T, the chain is the same as
+with untempered gradients, step size h / T and T times the noise variance.
 """
 
 from collections.abc import Callable
@@ -36,11 +36,11 @@ from bnn_atlas.methods.noise import standard_normal
 from bnn_atlas.posterior.density import Evaluation, LogDensity, Posterior, PosteriorData, Target
 
 Averages = Any
-"""What a preconditioner computes its mass from; arrays, or NamedTuples of arrays."""
+"""Quantities from which a preconditioner computes its mass: arrays, or NamedTuples of arrays."""
 
 
 class Dynamics(NamedTuple):
-    """Position [P]; momentum [P], None if it is not kept; and the averages behind the mass, None for mass 1."""
+    """Position [P]; momentum [P] (None if not kept); and the averages that determine the mass (None for mass 1)."""
 
     position: Array
     momentum: Array | None
@@ -92,7 +92,7 @@ def step(
         evaluation: log density and tempered gradient g at the position, from a mini-batch or all rows.
         step_size: h.
         momentum_decay: beta.
-        preconditioner: gives M; None for the identity.
+        preconditioner: computes M; None for the identity.
         adapt: 1 if this step's gradient enters M (before M is used), 0 if M stays as it is.
     """
     gradient = evaluation.gradient
@@ -132,7 +132,7 @@ def rmsprop(config: RMSpropConfig, rows: int) -> Preconditioner:
 
 
 Schedule = Callable[[Array], Array]
-"""Number of the step (int) -> step size."""
+"""Index of the step (int) -> step size."""
 
 
 def build_schedule(config: ScheduleConfig, step_size: float, burn_in: int, epoch: int) -> Schedule:
@@ -151,8 +151,8 @@ def build_schedule(config: ScheduleConfig, step_size: float, burn_in: int, epoch
 def cyclical(step_size: float, burn_in: int, cycle: int) -> Schedule:
     """`step_size` for `burn_in` steps, then step_size / 2 (1 + cos(pi t)) at the fraction t in [0, 1) of a cycle.
 
-    Zhang et al. 2020, Cyclical Stochastic Gradient MCMC, equation 1; the noise is on at all times, as in Izmailov et
-    al. 2021.
+    Zhang et al. 2020, Cyclical Stochastic Gradient MCMC, equation 1; noise is added at all times, as in Izmailov et al.
+    2021.
     """
 
     def schedule(step: Array) -> Array:
@@ -178,15 +178,15 @@ class SGMCMCState(NamedTuple):
 
     dynamics: Dynamics
     shuffle: minibatch.Shuffle | None
-    """None where every step takes all rows."""
+    """None if every step takes all rows."""
     safe: Array
     """Position [P] at the last draw whose density on all rows was finite."""
     density: LogDensity
-    """On all rows, at `safe`."""
+    """Densities on all rows at `safe`."""
 
 
 class PhaseSettings(NamedTuple):
-    """Number of steps before a phase, and whether (1 or 0) the phase adapts the mass."""
+    """Number of steps before a phase, and 1 or 0 for whether the phase adapts the mass."""
 
     offset: int
     adapt: int
@@ -232,12 +232,12 @@ def build_stochastic(
     adapt_after_burn_in: bool,
     augmentation: AugmentationConfig | None = None,
 ) -> Method:
-    """A method from its parts.
+    """Build a stochastic-gradient method from its parts.
 
-    A step whose gradient is not finite is undone and sets the momentum to 0. Before every draw, and as often in
-    burn-in, the log density on all rows is evaluated for the trace, which costs a third of a pass over the data. If it
-    is not finite, the chain returns, with momentum 0, to the last position where it was, so that no other position
-    becomes a draw. Both events count as divergent.
+    A step whose gradient is not finite is undone and sets the momentum to 0. Before every draw, and equally often in
+    burn-in, the log density on all rows is evaluated for the trace, which costs a third of a pass over the data. If
+    this density is not finite, the chain returns, with momentum 0, to the last position with a finite density, so that
+    only such positions become draws. Both events count as divergent.
     """
 
     def init(key: Array, position: Array, target: Target) -> SGMCMCState:
@@ -255,7 +255,7 @@ def build_stochastic(
         noise_key, shuffle_key = jax.random.split(key)
         shuffle, evaluate = minibatch.next_evaluate(shuffle_key, index, state.shuffle, target, batch_size, augmentation)
         evaluation = evaluate(state.dynamics.position)
-        # A barrier, since the compiler would otherwise compute the schedule anew for every parameter.
+        # Without the barrier, the compiler would compute the schedule again for every parameter.
         dtype = state.dynamics.position.dtype
         step_size = jax.lax.optimization_barrier(jnp.asarray(schedule(settings.offset + index), dtype))
         dynamics, info = step(
@@ -304,7 +304,7 @@ def _phases(lengths: Lengths, transition: Step, adapt_after_burn_in: bool) -> tu
 
 
 def _settle(state: SGMCMCState, target: Target) -> tuple[SGMCMCState, dict[str, Array]]:
-    """Evaluate the log density at the position, or return to the last position where it was finite."""
+    """Evaluate the log density; if it is not finite, return to the last position with a finite density."""
     density = target.log_density(state.dynamics.position)
     finite = jnp.isfinite(density.log_likelihood + density.log_prior)
     here = (state.dynamics, state.dynamics.position, density)

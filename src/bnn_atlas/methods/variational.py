@@ -1,4 +1,4 @@
-"""What variational methods share: a fit of a density q to the posterior, then independent draws from it."""
+"""The common part of variational methods: a fit of a density q to the posterior, then independent draws from q."""
 
 import logging
 import math
@@ -50,12 +50,12 @@ class Improved(NamedTuple):
     q: Any
     optimiser: Any
     elbo: Array
-    """Estimate of the evidence lower bound at the run's temperature (`mean_field.objective`)."""
+    """Estimate of the evidence lower bound at the temperature of the run (`mean_field.objective`)."""
     kl: Array
-    """The part of that estimate that comes from the prior and the entropy."""
+    """Contribution of the prior and the entropy to `elbo`."""
     gradient_norm: Array
     skipped: Array
-    """Whether the update was left out because it was not finite."""
+    """Whether the update was skipped because it was not finite."""
 
 
 class DrawFrom(NamedTuple):
@@ -66,35 +66,35 @@ class DrawFrom(NamedTuple):
 
 
 class Family(NamedTuple):
-    """A family of densities q, a NamedTuple of arrays, and how a step improves one."""
+    """A family of densities q (NamedTuples of arrays), with functions to start, improve and draw from a q."""
 
     name: str
     begin: Callable[[Array, Array, Target], tuple[Any, Any]]
     """(key, position [P], target) -> q and the state of its optimiser."""
     improve: Callable[[Array, Any, Any, Evaluate, Target], Improved]
-    """(key, q, state of the optimiser, densities of this step's rows, target)."""
+    """(key, q, state of the optimiser, densities of this step's rows, target) -> result of the step."""
     draw: Callable[[Array, Any], DrawFrom]
-    """(key, q)."""
+    """(key, q) -> a draw from q."""
     log_prior: Callable[[Array, Array, Target], Array]
     """(position, its log-prior, target) -> the log-prior of the parameters that q is a density over."""
     exact_kl: Callable[[Any, Target], Array] | None
-    """-E_q[log prior] / T - entropy in closed form; None where it is estimated from the draws."""
+    """-E_q[log prior] / T - entropy in closed form; None if it is estimated from the draws."""
     fit: Callable[[Any], dict[str, Array]]
     centre: Callable[[Any], Array]
     """The mean of q [P]."""
 
 
 class VariationalState(NamedTuple):
-    """A fit, its optimiser's state, and the last draw from it."""
+    """A fit, the state of its optimiser, and the last draw from the fit."""
 
     q: Any
     optimiser: Any
     shuffle: minibatch.Shuffle | None
     draw: Draw
     gradient_norm: Array
-    """Length of the last estimate of the gradient in the parameters of q."""
+    """Length of the last estimate of the gradient with respect to the parameters of q."""
     skipped: Array
-    """Updates that were skipped because something was not finite."""
+    """Number of updates skipped because a value was not finite."""
 
 
 def build_variational(
@@ -107,15 +107,15 @@ def build_variational(
     """Fit q in the phase "optimising", then draw from it.
 
     Statistics of a draw: `elbo` = (log-likelihood + log-prior) / T - log q on all rows, whose mean over draws is the
-    evidence lower bound; `kl`, the part that comes from the prior and the entropy (exact for normal priors, and then
-    the same for all draws); `gradient_norm` of the last update, with the noise of its draws and mini-batch;
+    evidence lower bound; `kl`, the contribution of the prior and the entropy (exact for normal priors, and then the
+    same for all draws); `gradient_norm` of the last update, with the noise of its draws and mini-batch;
     `skipped_updates`; `divergent`, 1 if the density of a draw was not finite and the previous draw is repeated.
 
     Args:
         config: lengths, mini-batches and draws of the fit.
         family: the family of densities.
         posterior: the posterior that q approximates.
-        data: its data.
+        data: the data of the posterior.
         weighting: changes the densities of a mini-batch.
 
     Raises:
@@ -202,11 +202,11 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def noise_index(posterior: Posterior) -> int:
-    """Index of log sigma, for a noise level that is a number, fitted together with the density of the weights.
+    """Index of log sigma, for a single noise level that is fitted together with the density of the weights.
 
-    It is the last parameter of a posterior with the likelihood `learned_noise`, and has no prior and no spread (type-II
-    maximum likelihood): the fit maximises the evidence lower bound of the weights at this noise level, as Uppal et al.
-    2023 do in their regressions.
+    Log sigma is the last parameter of a posterior with the likelihood `learned_noise`, and has no prior and no spread
+    (type-II maximum likelihood): the fit maximises the evidence lower bound of the weights at this noise level, as
+    Uppal et al. 2023 do in their regressions.
 
     Raises:
         ValueError: the likelihood has no learned noise, or the prior is not normal.

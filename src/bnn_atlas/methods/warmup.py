@@ -1,9 +1,9 @@
 """Warm-up of methods with a Metropolis test: it tunes the step size and estimates the posterior variances.
 
-Stan's rules and constants (Stan Reference Manual, "HMC algorithm parameters"), from BlackJAX's building blocks. They
-are applied transition by transition, so that a run can be interrupted between any two: dual averaging of the step size
-throughout; variances over windows of doubling length, each of which restarts both estimates; and a last stretch for the
-step size alone.
+Stan's rules and constants (Stan Reference Manual, "HMC algorithm parameters"), from BlackJAX's building blocks. The
+rules are applied at every transition, so that a run can be interrupted between any two transitions: dual averaging of
+the step size throughout; variances over windows of doubling length, each of which restarts both estimates; and a last
+stretch for the step size only.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,24 +24,24 @@ Tree = Any
 
 
 class ChainState(NamedTuple):
-    """Position [P] with densities and gradient there."""
+    """Position [P] with the densities and gradient at this position."""
 
     position: Array
     evaluation: Evaluation
 
     @property
     def place(self) -> Place:
-        """What a Metropolis test compares."""
+        """Position and densities, which a Metropolis test compares."""
         return Place(self.position, self.evaluation.density)
 
 
 class Adaptation(NamedTuple):
-    """Step size of the next transition, and the averages behind step size and variances."""
+    """Step size of the next transition, and the averages that determine step size and variances."""
 
     step_size: Array
     averaging: DualAveragingAdaptationState
     mass: MassMatrixAdaptationState | None
-    """None where variances are not estimated."""
+    """None if variances are not estimated."""
 
     @property
     def variances(self) -> Array:
@@ -81,7 +81,7 @@ class WarmUp:
         return Adaptation(first, *_in_dtype(position.dtype, (self._begin(first), mass)))
 
     def update(self, state: Adaptation, index: Array, position: Array, acceptance: Array) -> Adaptation:
-        """Learn from warm-up transition `index`: where it ended and its acceptance probability."""
+        """Learn from the final position and the acceptance probability of warm-up transition `index`."""
         averaging, mass = self._average(state.averaging, acceptance), state.mass
         if mass is not None:
             collect, last = jnp.asarray(self._schedule)[index]
@@ -92,7 +92,7 @@ class WarmUp:
         return Adaptation(*_in_dtype(position.dtype, (step_size, averaging, mass)))
 
     def finish(self, state: Adaptation) -> Adaptation:
-        """Settle on the averaged step size; called on the host."""
+        """Set the step size to the averaged step size; called on the host."""
         if not self._step_size:
             return state
         return state._replace(step_size=np.exp(np.asarray(state.averaging.log_step_size_avg)))
@@ -109,7 +109,7 @@ STATISTICS = {
     "length": Statistic("last"),
     "step_size": Statistic("last"),
 }
-"""How the transitions' reports become one number per draw."""
+"""Statistic -> how the transitions' reports become one number per draw."""
 
 
 class AdaptedState(NamedTuple):
@@ -142,8 +142,8 @@ def adapted_method(
 ) -> Method:
     """A method whose warm-up tunes the adaptation that its transitions use.
 
-    Of a transition's reports, `statistics` (names in `STATISTICS`) and the step size are kept. `fit` names what the
-    adaptation has learned.
+    The `statistics` (names in `STATISTICS`) and the step size are kept from a transition's reports. The `fit` contains
+    what the adaptation has learned.
     """
 
     def init(key: Array, position: Array, target: Target) -> AdaptedState:
@@ -182,5 +182,5 @@ def _choose(condition: Array, new: Tree, old: Tree) -> Tree:
 
 
 def _in_dtype(dtype: Any, tree: Tree) -> Tree:
-    """All numbers, including counts, in the precision of the run, so that a loop can carry them."""
+    """The adaptation with all numbers, including counts, in the precision of the run, so that a loop can carry them."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), tree)

@@ -1,1 +1,1 @@
-"""Symmetries of networks as data: permutations, signs and scales of hidden units, and the matching of networks."""
+"""Symmetries of networks as data: permutations, sign flips and rescalings of hidden units; matching of networks."""

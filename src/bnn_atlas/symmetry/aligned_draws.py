@@ -1,4 +1,4 @@
-"""What diagnostics and figures need of an alignment: some parameters of its draws, permutations, pairs of draws."""
+"""Results of an alignment that diagnostics and figures use: some parameters, permutations and pairs of draws."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,16 +16,17 @@ from bnn_atlas.symmetry.permutation import ceiling, transpositions
 
 
 class AlignedDraws(NamedTuple):
-    """Numbers for diagnostics and figures of an alignment."""
+    """Arrays for diagnostics and figures of an alignment."""
 
     names: np.ndarray
-    """Names of parameters [q] that permutations move, evenly spread."""
+    """[q] names of evenly spread parameters among the parameters that permutations move."""
     columns: np.ndarray
-    """Positions of these parameters among all [q]."""
+    """[q] positions of these parameters among all parameters."""
     finite: np.ndarray
-    """Which draws are finite [c, s]."""
+    """[c, s] bool: whether each draw is finite."""
     values: dict[str, np.ndarray]
-    """Variant (`symmetry.frame.VARIANTS`) -> values of these parameters [c, s, q]; NaN where a draw is not finite."""
+    """Variant (`symmetry.frame.VARIANTS`) -> values of these parameters [c, s, q]; NaN for draws that are not
+    finite."""
     groups: np.ndarray
     """Names of the groups of units [g]."""
     sizes: np.ndarray
@@ -35,15 +36,15 @@ class AlignedDraws(NamedTuple):
     fixed: bool
     """Whether the last pass of a barycentre moved no unit."""
     variances: np.ndarray
-    """For each variant, variances of all draws and within chains [4, 2], each the mean over permuted parameters."""
+    """[4, 2] for each variant, variance of all draws and within chains; both are means over permuted parameters."""
     pair_chains: np.ndarray
     """Chains of pairs of draws [k, 2]."""
     pair_draws: np.ndarray
     """Draws of these pairs [k, 2]."""
     transpositions: np.ndarray
-    """NoT of the permutation that brings the second draw near the first [k, g]."""
+    """[k, g] number of transpositions (NoT) of the permutation that brings the second draw near the first."""
     consistency: np.ndarray
-    """Share of units with P_ab P_bc = P_ac, for triples of draws [t, g]."""
+    """[t, g] fraction of units with P_ab P_bc = P_ac, for triples of draws."""
 
 
 ARRAYS = tuple(name for name in AlignedDraws._fields if name != "values")
@@ -56,7 +57,7 @@ def save_aligned_draws(path: str | Path, draws: AlignedDraws) -> None:
 
 
 def load_aligned_draws(path: str | Path) -> AlignedDraws:
-    """Read what `save_aligned_draws` wrote; SymmetryError for any other file."""
+    """Read what `save_aligned_draws` wrote; SymmetryError for a file of a different kind."""
     names = [f"{variant}_values" for variant in VARIANTS]
     arrays = load_arrays(path, (*ARRAYS, *names), SymmetryError, "aligned draws")
     own: dict[str, Any] = {name: arrays[name] for name in ARRAYS} | {"fixed": bool(arrays["fixed"])}
@@ -90,7 +91,7 @@ def alignment_rows(identity: RunIdentity, name: str, found: AlignedDraws) -> lis
 
 
 def rhats(found: AlignedDraws, variant: str) -> np.ndarray:
-    """R-hat [q] of the kept parameters of a variant, over chains with finite draws only; NaN for constants.
+    """R-hat [q] of the kept parameters of a variant, over chains whose draws are all finite; NaN for constants.
 
     Empty if there are fewer than two such chains, or too few draws.
     """

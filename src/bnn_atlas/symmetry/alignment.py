@@ -2,12 +2,13 @@
 
 0. Average the features of each chain. The barycentre of the averages is the chain-wise alignment.
 1. Match each draw to the reference, starting with its chain's permutation. For a barycentre, the first pass matches to
-   the first draw. Then, starting with the resulting mean or the chain-wise one (whichever has the larger norm, which
-   means less spread around it), each pass matches to the mean of the previous pass, until no unit moves. So a
-   barycentre is never worse than the chain-wise one.
+   the first draw. Then each pass matches to the mean of the previous pass, until no unit moves. These passes start with
+   the resulting mean or the chain-wise mean, whichever has the larger norm (and so less spread around it). A barycentre
+   is therefore never worse than the chain-wise alignment.
 2. To enter another frame, match the mean of the aligned draws to that frame's target, and also apply the permutation
    found to all draws.
-3. Take moments of the draws as sampled, aligned, scrambled and aligned chain by chain; keep some parameters of each.
+3. Take moments of the draws as sampled, aligned, scrambled and aligned chain by chain; keep some parameters of each
+   variant.
 """
 
 import time
@@ -33,11 +34,11 @@ class Plan(NamedTuple):
     """Settings of an alignment (explained in `config.parts.evaluation`)."""
 
     reference: Literal["first", "last", "mean", "barycentre"] | np.ndarray
-    """An array is the target [P] of another frame."""
+    """An array is the target [P] of a different frame."""
     unit: Literal["draw", "chain"] = "draw"
     passes: int = 200
     frame: np.ndarray | None = None
-    """Target [P] of a frame that the aligned draws enter, with one more permutation for all draws."""
+    """Target [P] of a frame into which the aligned draws are moved, by one more permutation for all draws."""
     signed: bool = False
     balance: bool = False
     rank: int = 20
@@ -50,25 +51,25 @@ class Plan(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Means and standard deviations [c, P] that the chains of an approximation have fitted."""
+    """Means and standard deviations [c, P] fitted by the chains of an approximation."""
 
     mean: np.ndarray
     sd: np.ndarray | None
 
 
 SECONDS = 30.0
-"""Time between two checkpoints; it changes no number."""
+"""Seconds between two checkpoints; results do not depend on this time."""
 
 
 class Checkpoint:
-    """Arrays on disk with a fingerprint; a file that is damaged or has another fingerprint is not used."""
+    """Arrays on disk with a fingerprint; a file that is damaged or has a different fingerprint is not used."""
 
     def __init__(self, path: Path, fingerprint: str, seconds: float = SECONDS) -> None:
         self._path, self._fingerprint, self._seconds = path, fingerprint, seconds
         self._saved = time.monotonic()
 
     def load(self) -> dict[str, np.ndarray] | None:
-        """The arrays that were saved last; None if there are none to continue from."""
+        """The arrays that were saved last; None if no usable file exists."""
         if not self._path.exists():
             return None
         try:
@@ -84,7 +85,7 @@ class Checkpoint:
             self._saved = time.monotonic()
 
     def remove(self) -> None:
-        """Remove the file, once the result is written."""
+        """Remove the file, after the result has been written."""
         self._path.unlink(missing_ok=True)
 
 
@@ -104,7 +105,7 @@ CHAIN_BYTES = 512 << 20
 MEANS, MATCHING, ENTERING, MOMENTS = 0, 1, 2, 3
 """Stages, numbered as above."""
 SCRAMBLING = 2
-"""Separates the random numbers of the scrambled control from the pairs' random numbers (`matching.PAIRING`)."""
+"""Keeps the random numbers of the scrambled control separate from those of the pairs (`matching.PAIRING`)."""
 
 
 class Aligned(NamedTuple):
@@ -112,13 +113,13 @@ class Aligned(NamedTuple):
 
     frame: Frame
     columns: np.ndarray
-    """Positions [q] of these parameters among all."""
+    """Positions [q] of these parameters among all parameters."""
     values: dict[str, np.ndarray]
     """Variant -> values [c, s, q] in float32; NaN for draws that are not finite."""
 
 
 class Aligner:
-    """Aligns the draws of a trace; another process can continue from the checkpoint."""
+    """Aligns the draws of a trace; a later process can continue from the checkpoint."""
 
     def __init__(
         self,
@@ -130,14 +131,14 @@ class Aligner:
         fit: Fit | None = None,
         of_chains: Features | None = None,
     ) -> None:
-        """A `fit` gives the means of the chains.
+        """With a `fit`, the means of the chains come from the fit.
 
-        `of_chains` are smaller features, such as activations of fewer rows, for matching the chains' means. They are
-        used if the reference is not a barycentre, since chain-wise permutations then only serve as starts for the
-        draws.
+        `of_chains` are smaller features, such as activations of fewer rows, for matching the chains' means. These
+        features are used if the reference is not a barycentre, since chain-wise permutations are then only starting
+        points for the draws.
 
-        Raises SymmetryError if the plan uses a symmetry of scales or signs that the network does not have, or if the
-        features of all chains need too much memory.
+        Raises SymmetryError if the plan uses scales or signs and the network has no such symmetry, or if the features
+        of all chains need too much memory.
         """
         self._draws, self._symmetry, self._features = draws, symmetry, features
         self._of_chains = features if of_chains is None or plan.to_barycentre else of_chains
@@ -155,7 +156,7 @@ class Aligner:
             )
 
     def run(self) -> Aligned:
-        """The frame; SymmetryError for fewer than two finite draws."""
+        """Compute the frame; SymmetryError for fewer than two finite draws."""
         self._state: dict[str, Any] = self._checkpoint.load() or {}
         self._stage, self._lot = (int(n) for n in self._state.pop("progress", (MEANS, 0)))
         if self._stage == MEANS:
@@ -194,7 +195,7 @@ class Aligner:
             )
 
     def _begin_matching(self) -> None:
-        """Align the chains, and choose the reference and where each draw starts."""
+        """Align the chains, and choose the reference and each draw's initial permutation."""
         state, plan, features = self._state, self._plan, self._of_chains
         weights = state["finite"].sum(axis=1).astype(np.float64)
         rows = (state.pop("sums") / np.maximum(weights, 1)[:, None]).astype(self._draws.dtype)
@@ -241,7 +242,7 @@ class Aligner:
         return MOMENTS if self._plan.frame is None else ENTERING
 
     def _reference(self) -> np.ndarray:
-        """Parameters [1, P] of the reference; for a barycentre, of the first draw."""
+        """Parameters [1, P] of the reference, or of the first draw if the reference is a barycentre."""
         theta = self._plan.reference
         if isinstance(theta, str) and theta == "mean":
             theta = self._state["total"] / self._state["finite"].sum()
@@ -294,7 +295,7 @@ class Aligner:
         self._next(MATCHING if again else self._after_matching)
 
     def _enter_frame(self) -> None:
-        """Match the mean of the aligned draws to another frame's target, and move all draws accordingly."""
+        """Match the mean of the aligned draws to the target of the other frame, and move all draws accordingly."""
         state, plan, features = self._state, self._plan, self._features
         assert plan.frame is not None
         state.setdefault("total", np.zeros(self._draws.size))
@@ -364,7 +365,7 @@ class Aligner:
         return found if sd is None else {**found, "fit_sd": self._moved(sd, units)}
 
     def _scrambled(self, chain: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
-        """Random permutations and signs [units] that depend only on the seed and the numbers of chain and draw."""
+        """Random permutations and signs [units] that depend only on the seed and the indices of chain and draw."""
         numbers = [SCRAMBLING, self._plan.seed, int(self._draws.chain_ids[chain]), int(self._draws.draw_ids[draw])]
         generator = np.random.default_rng(numbers)
         units = uniform_units(self._symmetry, generator)
@@ -374,7 +375,7 @@ class Aligner:
         return transform(self._symmetry, theta, units, signs if self._plan.signed else None)
 
     def _prepared(self, theta: np.ndarray) -> np.ndarray:
-        """Draws [m, P] as they are matched: with balanced scales if the plan says so."""
+        """Draws [m, P] in the form that is matched: with balanced scales if the plan requires this."""
         return balanced(self._symmetry, theta)[0].astype(theta.dtype) if self._plan.balance and len(theta) else theta
 
     def _in_lots(self, theta: np.ndarray) -> Iterator[np.ndarray]:
@@ -383,7 +384,7 @@ class Aligner:
             yield theta[start : start + size]
 
     def _pass(self, more: Callable[[], dict[str, np.ndarray]] = dict) -> Iterator[tuple[slice, slice, np.ndarray]]:
-        """The remaining lots of draws in this pass, each followed by a checkpoint if one is due."""
+        """The remaining lots of draws in this pass; a checkpoint follows each lot if enough time has passed."""
         while self._lot < len(self._lots):
             chains, draws = self._lots[self._lot]
             yield chains, draws, self._draws.read(chains, draws)
@@ -400,7 +401,7 @@ class Aligner:
 
 
 def _lots(draws: Draws) -> Iterator[tuple[slice, slice]]:
-    """Chains and draws that are read together: whole chains, or pieces of one chain in multiples of stored chunks."""
+    """Chains and draws that are read together: whole chains, or pieces of a chain, in multiples of stored chunks."""
     room = max(1, READ_BYTES // (draws.size * draws.dtype.itemsize))
     if draws.draws <= room:
         step = room // draws.draws
@@ -417,7 +418,7 @@ def _lots(draws: Draws) -> Iterator[tuple[slice, slice]]:
 def rows_of_chains(features: Features, chains: int, rows: int, config: AlignmentConfig) -> int | None:
     """Largest number of rows at which activations of all chains' means fit in memory; None if all rows fit.
 
-    A barycentre needs the same features for chains and draws, so `Aligner` refuses what does not fit.
+    A barycentre needs the same features for chains and draws, so `Aligner` raises an error if these do not fit.
     """
     size = 8 * chains * features.symmetry.layout.size
     if size <= CHAIN_BYTES or config.reference == "barycentre" or config.criterion in ("weights", "cosine"):
@@ -426,7 +427,7 @@ def rows_of_chains(features: Features, chains: int, rows: int, config: Alignment
 
 
 def kept_draws(found: Aligned, pairs: Pairs, symmetry: Symmetry) -> AlignedDraws:
-    """The numbers that diagnostics and figures use, from an alignment and from pairs of the same draws."""
+    """The arrays that diagnostics and figures use, from an alignment and from pairs of the same draws."""
     names, moved = symmetry.layout.names(), touched(symmetry)
     variances = [
         [np.square(found.frame.moment(variant, name)[moved], dtype=np.float64).mean() for name in ("sd", "within_sd")]

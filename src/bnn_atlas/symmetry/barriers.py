@@ -1,6 +1,6 @@
 """Barriers between two networks: lines, permutations and distances of pairs of chains, and their metrics.
 
-A barrier is the rise of a score along the straight line, by three definitions from the literature (`Barriers`).
+A barrier is the rise of a score along the straight line; `Barriers` has three definitions from the literature.
 """
 
 import logging
@@ -34,9 +34,9 @@ class Barriers(NamedTuple):
 
 
 def barriers(points: np.ndarray, values: np.ndarray) -> Barriers:
-    """Barriers of a score with values L [m] at points x [m] of the line, which rise from 0 to 1 and include 1/2.
+    """Barriers of a score with values L [m] at increasing points x [m] of the line, from 0 to 1 and including 1/2.
 
-    A value that is not finite gives NaN. Raises ValueError for points without 0, 1/2 or 1.
+    NaN if a value is not finite. Raises ValueError if 0, 1/2 or 1 is not among the points.
     """
     x, score = np.asarray(points, np.float64), np.asarray(values, np.float64)
     middle = np.flatnonzero(np.isclose(x, 0.5))
@@ -55,7 +55,7 @@ def line(points: int) -> np.ndarray:
 
 
 def jackknife_error(statistic: np.ndarray) -> float:
-    """Standard error from the values [n] of a statistic when each of n observations is left out in turn.
+    """Standard error from the values [n] of a statistic with each of n observations left out.
 
     sqrt((n - 1) / n sum_i (s_i - mean)^2), Efron and Tibshirani 1993, eq. 11.5.
     """
@@ -68,7 +68,7 @@ FAR = 400 / 512
 """Ratio of transpositions to units beyond which the barrier of Xiao et al. 2023, figure 2, no longer rises."""
 OVER = "pairs"
 STATES = {"as_trained": "as trained", "planted": "planted permutation undone", "aligned": "aligned"}
-"""State of the second network of a pair -> its name in `at`."""
+"""State of the second network of a pair -> name of this state in `at`."""
 PAIR = ["first", "second", "draw"]
 
 
@@ -84,7 +84,7 @@ def barrier_frame(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_transpositions(barrier: pd.DataFrame, matches: pd.DataFrame) -> pd.DataFrame:
-    """The barriers, each with the transpositions of its pair, planted and as trained, and the number of units."""
+    """The barriers with the number of units and the pairs' transpositions, as planted and as trained."""
     trained = matches[(matches["state"] == "as_trained") & (matches["point"] == 1.0)]
     return barrier.merge(
         trained[[*PAIR, "planted", "transpositions", "units"]], on=PAIR, how="left", validate="many_to_one"
@@ -92,7 +92,7 @@ def with_transpositions(barrier: pd.DataFrame, matches: pd.DataFrame) -> pd.Data
 
 
 def pair_measurements(lines: pd.DataFrame, matches: pd.DataFrame) -> list[Measurement]:
-    """Measurements at the last compared draws, as means over pairs with standard errors.
+    """Measurements at the last draws compared, as means over pairs with standard errors.
 
     Args:
         lines: `parquet.LINE_SCHEMA`.
@@ -136,7 +136,7 @@ def _changes(matches: pd.DataFrame) -> Iterator[Measurement]:
 
 
 def _correlations(found: pd.DataFrame, ends: pd.DataFrame) -> Iterator[Measurement]:
-    """Correlations over pairs; none for fewer than four pairs, or if one of the two does not vary."""
+    """Correlations over pairs; empty for fewer than four pairs, or if one of the two quantities does not vary."""
     of_barrier = found[(found["score"] == "loss") & (found["rows"] == "train") & (found["state"] == "as_trained")]
     of_distance = ends[ends["state"] == "as_trained"]
     for what, part, y in (("barrier", of_barrier, "midpoint"), ("distance", of_distance, "squared_distance")):
@@ -158,7 +158,7 @@ def _correlation(metric: str, transpositions: pd.Series, values: pd.Series) -> I
 
 
 def _over_pairs(metric: str, values: pd.Series, at: str, note: str = "") -> Measurement:
-    """Mean over pairs; not finite if the value of any pair is not, and the note counts such pairs."""
+    """Mean over pairs; not finite if the value of any pair is not finite; the note counts such pairs."""
     numbers = values.to_numpy(float)
     lost = int((~np.isfinite(numbers)).sum())
     told = "; ".join(filter(None, (note, f"{lost} of {len(numbers)} pairs are not finite" if lost else "")))
@@ -172,7 +172,7 @@ Predict = Callable[[np.ndarray, np.ndarray], Predictive]
 
 
 class PairError(ValueError):
-    """Networks that cannot be compared."""
+    """Raised for networks that cannot be compared."""
 
 
 class ScoredRows(NamedTuple):
@@ -184,7 +184,7 @@ class ScoredRows(NamedTuple):
 
 
 class PairsOfChains:
-    """The pairs of chains of a run, compared one after another."""
+    """The pairs of chains of a run, compared one at a time."""
 
     def __init__(
         self,
@@ -205,8 +205,8 @@ class PairsOfChains:
             predict: predictions of networks [b, P] at rows [n, ...].
             rows: rows for loss and error.
             symmetry: symmetry of the network.
-            planted: chain number -> the permutation with which it started as a copy of the previous chain; None if no
-                chain started as a copy.
+            planted: chain index -> the permutation by which the chain started as a copy of the previous chain; None if
+                no chain started as a copy.
         """
         self._draws, self._config, self._features, self._predict = draws, config, features, predict
         self._rows, self._symmetry, self._copied = rows, symmetry, planted
@@ -271,7 +271,7 @@ class PairsOfChains:
         return match(self._features.symmetry, wanted, self._features.of(theta[None])).units[0]
 
     def _planted(self, key: tuple[int, int, int]) -> tuple[np.ndarray | None, int | None]:
-        """The permutation by which the second chain started as a copy of the first, and its transpositions."""
+        """The permutation by which the second chain started as a copy of the first, and its NoT."""
         first, second, _ = key
         if self._copied is None or first % 2 or second != first + 1:
             return None, None
@@ -295,12 +295,12 @@ class PairsOfChains:
 
 
 def transpositions_of(symmetry: Symmetry, units: np.ndarray) -> int:
-    """Transpositions of permutations [units], summed over the groups."""
+    """Number of transpositions of permutations [units], summed over the groups."""
     return int(sum(transpositions(part) for part in symmetry.split(units)))
 
 
 def _scores(prediction: Predictive, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean negative log-likelihood [b] of targets y [n], and share of wrong classes or root mean square error [b]."""
+    """Mean negative log-likelihood [b] of targets y [n], and error rate or root mean square error [b]."""
     if prediction.log_probs is not None:
         log_probs = np.asarray(prediction.log_probs)
         of_label = log_probs[:, np.arange(len(y)), y].astype(np.float64)

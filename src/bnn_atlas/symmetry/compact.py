@@ -1,4 +1,4 @@
-"""Draws from a Gaussian with the moments of another run's draws, aligned or as they are."""
+"""Draws from a Gaussian with the moments of another run's draws, aligned or as sampled."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,18 +19,18 @@ from bnn_atlas.traces.draws import Draws, Selection
 log = logging.getLogger(__name__)
 
 BATCH_BYTES = 32 << 20
-"""Bytes of draws in memory at a time; a step needs a few times as much."""
+"""Bytes of draws that are read at a time; the computation uses a few times as much memory."""
 
 
 class Gaussian(NamedTuple):
-    """Moments of draws."""
+    """Moments that determine a Gaussian, computed from draws."""
 
     mean: np.ndarray
     """[P]."""
     sd: np.ndarray
     """[P], unbiased."""
     factor: np.ndarray | None
-    """[r, P] with B'B the covariance, or its r largest directions; None where it was not asked for."""
+    """B [r, P] with B'B the covariance, or its r largest directions; None if it was not requested."""
     draws: int
     """Number of finite draws."""
 
@@ -59,22 +59,22 @@ def gaussian_draws(
 
         diagonal: mean + sd z,   low_rank: mean + B'z,   mean: mean,   z ~ N(0, I)
 
-    B has the `rank` largest directions of the covariance. With `rank` None it has all of them: its rows are then
-    (w_k - mean) / sqrt(K - 1), for K draws w_k, and B is never in memory. A draw depends only on the seed and its
-    number. With a `frame` (the file of an alignment) the moments are of the aligned draws, and `rank` is at most the
-    frame's. Draws that are not finite are left out and counted.
+    B has the `rank` largest directions of the covariance. If `rank` is None, B has all directions: its rows are then
+    (w_k - mean) / sqrt(K - 1), for K draws w_k, and B is never in memory. A draw depends only on the seed and the index
+    of the draw. With a `frame` (the file of an alignment) the moments are those of the aligned draws, and `rank` is at
+    most the rank stored in the frame. Draws that are not finite are left out and counted.
 
     Args:
-        whole: the source's draws.
-        frame: file of an alignment of these draws, or None for the draws as they are.
+        whole: the draws of the source run.
+        frame: file of an alignment of these draws, or None for the draws as sampled.
         form: the kind of Gaussian.
-        members: numbers of the draws.
+        members: indices of the draws to make.
         seed: seed of the draws.
-        model: settings of the network in plain values.
+        model: settings of the network, as plain values.
         chains: without a frame, the number of chains to use; None for all.
 
     Raises:
-        DataError: fewer than two finite draws, or a frame from another network.
+        DataError: fewer than two finite draws, or a frame from a different network.
     """
     first = np.arange(min(chains or whole.chains, whole.chains))
     draws = Selection(whole, first, np.arange(whole.draws), np.arange(whole.size))
@@ -102,7 +102,7 @@ def gaussian_draws(
 def moments(draws: Draws, rank: int | None = None) -> Gaussian:
     """Mean, sd and, with `rank`, a factor of the covariance of all finite draws.
 
-    Raises DataError where no draw is finite.
+    Raises DataError if no draw is finite.
     """
     found, factor = Moments(draws.size), Factor(draws.size, rank) if rank else None
     for kept in _finite(draws):

@@ -1,4 +1,4 @@
-"""Features for matching networks: numbers of each draw that are permuted in the same way as the network's units."""
+"""Features for matching networks: values of each draw that are permuted in the same way as the network's units."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
@@ -26,7 +26,7 @@ LARGEST_BYTES = 128 << 20
 
 
 class Features(NamedTuple):
-    """Features of draws: a matching maximises the inner product of the reference's and a draw's features."""
+    """Features of draws: matching maximises the inner product of the features of the reference and of a draw."""
 
     symmetry: Symmetry
     """Positions of the units in a vector of features, with the network's groups."""
@@ -44,16 +44,16 @@ def features_of(
     rows: int | None = None,
     masked: bool = False,
 ) -> Features:
-    """Features by which draws of a run's posterior are matched.
+    """The features by which the draws of a run are matched.
 
     Args:
         symmetry: symmetry of the run's network.
-        model: its settings.
-        split: its data; activations are taken at the rows that the posterior is conditioned on.
+        model: settings of the network.
+        split: data of the run; activations are taken at the rows that the posterior is conditioned on.
         criterion: `weights` (all parameters of a unit), `cosine` (first layer, as published), or `activations`, which
-            can be `centred` or give a `correlation`.
+            can be `centred` or scaled to a `correlation`.
         dtype: type of the rows as the network takes them.
-        rows: at most this many rows, evenly spaced; None takes all.
+        rows: largest number of rows, evenly spaced; None for all rows.
         masked: whether to leave out weights of inputs that never vary in these rows.
 
     Raises:
@@ -73,7 +73,7 @@ def features_of(
 def weight_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -> Features:
     """The parameters themselves; with `dead_inputs` [inputs], the first layer's weights of these inputs count as 0.
 
-    Inputs that never vary in the data say nothing about a unit: their weights are draws from the prior. Raises
+    Inputs that never vary in the data carry no information about a unit: their weights are draws from the prior. Raises
     SymmetryError if the first layer does not have one weight per input.
     """
     if dead_inputs is None:
@@ -113,11 +113,12 @@ def cosine_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -
 def activation_features(
     config: ModelConfig, symmetry: Symmetry, shape: tuple[int, ...], x: np.ndarray, statistic: Statistic, **sizes: int
 ) -> Features:
-    """Activations of all units for the rows x: as they are, centred, or centred and divided by their sds.
+    """Activations of all units for the rows x: unchanged, centred, or centred and divided by their sds.
 
     The inner product of two units' activations is the criterion of git-re-basin's activation matching (and, for
-    activations as they are, of Xiao et al. 2023). Divided by the number of rows it is a covariance for centred
-    activations, and a correlation if they are also scaled. A unit with a constant activation then has features of 0.
+    unchanged activations, of Xiao et al. 2023). Divided by the number of rows, the inner product is a covariance for
+    centred activations, and a correlation for centred and scaled activations. In the latter case, a unit with a
+    constant activation has features of 0.
 
     Args:
         config: the model.
@@ -145,7 +146,7 @@ def activation_features(
 
 
 def balanced_features(features: Features, symmetry: Symmetry) -> Features:
-    """The features of draws after balancing the scales of their units."""
+    """Features of the draws after balancing the scales of units."""
     return Features(features.symmetry, lambda draws: features.of(balanced(symmetry, draws)[0].astype(draws.dtype)))
 
 
@@ -162,7 +163,7 @@ def _taken(values: np.ndarray, statistic: Statistic) -> np.ndarray:
 
 
 def _by_groups(symmetry: Symmetry, samples: list[int]) -> Symmetry:
-    """A symmetry for vectors with an array [n, samples] for each group."""
+    """A symmetry for vectors that hold an array [n, samples] for each group."""
     arrays, groups = [], []
     for number, (group, count) in enumerate(zip(symmetry.groups, samples, strict=True)):
         arrays.append(Parameter(group.name, (group.size, count), "weight", number, count, group.size))
@@ -183,7 +184,7 @@ def live_parameters(layout: Layout, dead: np.ndarray) -> np.ndarray | None:
 
 
 MOST_ROWS = 2048
-"""Rows that are computed together if the network sets no number."""
+"""Number of rows that are computed together if the network does not set a number."""
 
 
 def activation_function(
@@ -191,7 +192,7 @@ def activation_function(
 ) -> tuple[Callable[[np.ndarray], list[np.ndarray]], list[int]]:
     """A function from parameters [P] to the activations [n, samples] of each group, and the numbers of samples.
 
-    The samples of a unit are its values for all rows x, at all positions and in all layers that share it.
+    The samples of a unit are its values for all rows x, at all positions and in all layers that share the unit.
     """
     network = build_network(config, shape, outputs, vocabulary)
     at_once = network.piece or MOST_ROWS
@@ -227,7 +228,7 @@ def activation_function(
 
 
 def _samples(group: Group, found: dict[str, Array], rows: int) -> Iterator[Array]:
-    """Values [n, positions rows] of a group in each of its layers, for the first `rows` rows; the rest is padding."""
+    """Values [n, positions rows] of a group in each of its layers, for `rows` rows; later rows are padding."""
     for value in group.values:
         output = ACTIVATIONS[value.activation](found[value.layer])
         if value.layer == "embedding":

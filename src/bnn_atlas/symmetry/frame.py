@@ -1,4 +1,4 @@
-"""The result of an alignment as a file: permutations of every draw, and moments in the common frame and of controls."""
+"""The result of an alignment as a file: permutations of every draw, and moments of aligned draws and of controls."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -9,11 +9,12 @@ from bnn_atlas.files import load_arrays, save_arrays
 from bnn_atlas.symmetry.groups import Symmetry, SymmetryError
 
 VARIANTS = ("sampled", "aligned", "scrambled", "chain_wise")
-"""The draws as they are; in the alignment's frame; with a random order of units for each draw; and with one permutation
-per chain, to the barycentre of the chains. If the alignment balances scales, all four are balanced; if it matches
-signs, the scrambled draws have random signs, too."""
+"""The draws as sampled; in the alignment's frame; with a random order of units for each draw; and with one permutation
+per chain, to the barycentre of the chains. If the alignment balances scales, all four variants are balanced; if the
+alignment matches signs, the scrambled draws also have random signs."""
 MOMENTS = ("mean", "sd", "within_sd")
-"""Moments over all draws; `within_sd` is the root of the mean variance within chains. All but `mean` are float32."""
+"""Moments over all draws; `within_sd` is the root of the mean variance within chains. All moments except `mean` are
+float32."""
 
 
 class Frame(NamedTuple):
@@ -22,7 +23,7 @@ class Frame(NamedTuple):
     chain_ids: np.ndarray
     draw_ids: np.ndarray
     finite: np.ndarray
-    """Which draws [c, s] are finite; the others have the identity and are left out of moments."""
+    """Which draws [c, s] are finite; the other draws have the identity permutation and are left out of moments."""
     units: np.ndarray
     """Permutations of each draw [c, s, units], 16 bits."""
     signs: np.ndarray
@@ -34,15 +35,15 @@ class Frame(NamedTuple):
     """`<variant>_<moment>` [P]."""
     target: np.ndarray
     """Parameters [P] that draws were matched to (for a barycentre, the mean of the aligned draws); other alignments can
-    enter the frame through them."""
+    be moved into the frame by matching to this target."""
     factor: np.ndarray
-    """B [r, P], float32: B'B is the covariance of the aligned draws, or its part of rank r."""
+    """B [r, P], float32: B'B is the covariance of the aligned draws, or an approximation of rank r."""
     objective: np.ndarray
     """Mean inner product with the reference, or |m|^2 of a barycentre, at the start and after each pass over draws."""
     fixed: bool
     """For a barycentre, whether the last pass moved no unit; true for other references."""
     fit_mean: np.ndarray | None = None
-    """Mean of each chain's fit [c, P] in the frame, for approximations that have one."""
+    """Mean of each chain's fit [c, P] in the frame, for approximations that have a fitted mean."""
     fit_sd: np.ndarray | None = None
 
     def moment(self, variant: str, name: str) -> np.ndarray:
@@ -68,7 +69,7 @@ def save_frame(path: str | Path, frame: Frame) -> None:
 def load_frame(path: str | Path, symmetry: Symmetry | None = None) -> Frame:
     """Read what `save_frame` wrote; with a symmetry, permutations are checked against it.
 
-    Raises SymmetryError for a file that is damaged, truncated, without permutations or from another network.
+    Raises SymmetryError for a file that is damaged, truncated, without permutations or from a different network.
     """
     names = [f"{variant}_{moment}" for variant in VARIANTS for moment in MOMENTS]
     required = [*ARRAYS, *names, "fixed"]

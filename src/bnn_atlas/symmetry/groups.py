@@ -1,8 +1,9 @@
-"""Which units of a network can be exchanged, and which parts of its parameters they index.
+"""Groups of exchangeable units of a network, and the parts of the parameters that these units index.
 
 A symmetry is data, as in git-re-basin (Ainsworth et al. 2023), derived from the model's settings and the layout of its
-parameters. A place is more than an axis of an array, since a flattened map has several positions per channel, an LSTM's
-weight has four blocks of rows and two ranges of columns, and the layers of a residual stream share their units.
+parameters. A place is where units index the parameters. It can be more complex than an axis of an array: a flattened
+map has several positions per channel, an LSTM's weight has four blocks of rows and two ranges of columns, and the
+layers of a residual stream share their units.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +33,7 @@ LARGEST_GROUP = np.iinfo(np.int16).max
 
 
 class SymmetryError(ValueError):
-    """A network without the requested symmetry, or arrays that are not permutations."""
+    """Raised for a network without the requested symmetry, or arrays that are not permutations."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Place:
     """A range of one axis of an array that the units of a group index.
 
     Index `start + (block * n + unit) * inner + position` of the axis belongs to `unit`, for n units, `blocks` blocks
-    and `inner` positions. `incoming` parameters compute a unit's value, the others pass it on.
+    and `inner` positions. `incoming` parameters compute a unit's value; other parameters pass the value on.
     """
 
     array: str
@@ -59,9 +60,10 @@ class Place:
 
 
 class Value(NamedTuple):
-    """Where the forward pass has the units of a group: the activation of this layer's or block's output.
+    """Where the units of a group appear in the forward pass: the activation of this layer's or block's output.
 
-    The units are its first axis and the rows its last one, except in an embedding [length, rows, units].
+    The first axis of the activation is the units and its last axis the rows, except in an embedding
+    [length, rows, units].
     """
 
     layer: str
@@ -72,8 +74,8 @@ class Value(NamedTuple):
 class Group:
     """Units that can be exchanged without changing the function.
 
-    `freedoms` are other changes that leave it unchanged: `scale`, a positive factor on incoming parameters and its
-    inverse on outgoing ones (relu); `sign`, a factor of -1 on both (tanh).
+    `freedoms` are other changes that leave the function unchanged: `scale`, a positive factor on incoming parameters
+    and the inverse factor on outgoing parameters (relu); `sign`, a factor of -1 on both (tanh).
     """
 
     name: str
@@ -85,14 +87,14 @@ class Group:
 
 @dataclass(frozen=True)
 class Symmetry:
-    """The groups of a network; permutations of all of them are one array [..., units], group after group."""
+    """The groups of a network; the permutations of all groups are concatenated in one array [..., units]."""
 
     layout: Layout
     groups: tuple[Group, ...]
 
     @cached_property
     def units(self) -> int:
-        """Number of units of all groups."""
+        """Total number of units in all groups."""
         return sum(group.size for group in self.groups)
 
     @cached_property
@@ -109,7 +111,7 @@ class Symmetry:
         return np.concatenate([np.asarray(part, np.int16) for part in parts], axis=-1)
 
     def check(self, units: np.ndarray, source: str = "these permutations") -> np.ndarray:
-        """The argument [..., units] if it permutes the units of each group; SymmetryError otherwise."""
+        """Return the argument [..., units] if it permutes the units of each group; raise SymmetryError otherwise."""
         if units.shape[-1:] != (self.units,):
             raise SymmetryError(f"{source}: {units.shape[-1:]} units, but the network has {self.units}")
         for group, part in zip(self.groups, self.split(units), strict=True):
@@ -119,7 +121,7 @@ class Symmetry:
 
 
 def symmetry_of(config: ModelConfig, layout: Layout) -> Symmetry:
-    """The groups of a model with this layout; SymmetryError if it has no hidden units, or too many for 16 bits."""
+    """The groups of a model with this layout; SymmetryError if there are no hidden units, or too many for 16 bits."""
     builder = _Builder(layout)
     match config:
         case MLPConfig():
@@ -165,7 +167,7 @@ def _freedoms(activation: str) -> tuple[Freedom, ...]:
 
 
 class _Builder:
-    """Places of layers by their names."""
+    """Builds the places of layers from the layers' names."""
 
     def __init__(self, layout: Layout) -> None:
         self.layers: dict[str, dict[str, tuple[int, ...]]] = {}
@@ -174,20 +176,20 @@ class _Builder:
             self.layers.setdefault(layer, {})[name] = parameter.shape
 
     def width(self, layer: str) -> int:
-        """Outputs of a layer."""
+        """Number of outputs of a layer."""
         return self.layers[layer]["weight"][0]
 
     def outputs(self, *layers: str) -> list[Place]:
-        """The first axis of all arrays of these layers."""
+        """Places of the outputs of these layers: the first axis of all their arrays."""
         return [Place(f"{layer}.{name}", 0, True) for layer in layers for name in self.layers[layer]]
 
     def inputs(self, size: int, *layers: str) -> list[Place]:
-        """The inputs of these layers from `size` units; a dense layer after a map has several inputs per unit."""
+        """Places of the inputs of these layers from `size` units; dense layers after maps have several per unit."""
         shapes = [(layer, self.layers[layer]["weight"]) for layer in layers]
         return [Place(f"{layer}.weight", 1, False, inner=shape[1] // size) for layer, shape in shapes]
 
     def sequence(self, layers: Sequence[str], activation: str = "") -> list[Group]:
-        """A group for the outputs of each layer except the last; the next layer takes them as inputs."""
+        """A group for the outputs of each layer except the last; the outputs are the inputs of the next layer."""
         groups = []
         for layer, after in pairwise(layers):
             size = self.width(layer)
@@ -230,7 +232,7 @@ def _resnet(builder: _Builder, activation: str) -> list[Group]:
 
 
 def _wide_resnet(builder: _Builder, activation: str) -> list[Group]:
-    """The same for norms before convolutions, where each norm belongs to the units that it takes."""
+    """Groups of a residual network with norms before convolutions; each norm belongs to its input units."""
     start = builder.outputs("stem_conv")
     inside, streams = [], [_Stream(builder.width("stem_conv"), start, [Value("stem_conv")])]
     for block in builder.blocks:
@@ -255,7 +257,7 @@ def _stream_groups(streams: list[_Stream]) -> list[Group]:
 
 
 def _cnn_lstm(builder: _Builder, config: CNNLSTMConfig) -> list[Group]:
-    """Entries of the embedding, filters, and cells, which have a row in each of the four gates' blocks."""
+    """Groups of embedding entries, of filters, and of cells, which have a row in each of the four gates' blocks."""
     embedding = (Place("embedding.table", 1, True), *builder.inputs(config.embedding, "conv"))
     filters = (*builder.outputs("conv"), Place("lstm.weight", 1, False))
     cells = (

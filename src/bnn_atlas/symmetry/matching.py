@@ -1,4 +1,4 @@
-"""Matching the units of networks: exact assignments, group after group, until nothing changes.
+"""Matching the units of networks by exact assignments, one group at a time, until nothing changes.
 
 Weight matching of git-re-basin (Ainsworth et al. 2023) for many draws at once: with r the reference, it increases
 
@@ -7,10 +7,10 @@ Weight matching of git-re-basin (Ainsworth et al. 2023) for many draws at once: 
 over permutations P, which decreases |r - P w|. All criteria have this form, with features that may differ from the
 weights (`symmetry.features`).
 
-The common frame of several networks is their barycentre: permutations that make their mean long, and so their spread
-small. With m the weighted mean, sum_k w_k |P_k x_k - m|^2 = sum_k w_k |x_k|^2 - W |m|^2. Matching each network to m
-never decreases sum_k w_k <m, P_k x_k>, and the new mean then never decreases |m|^2: the objective grows until it
-reaches a fixed point.
+The common frame of several networks is their barycentre: permutations that make the mean of the networks long, and so
+the spread around the mean small. With m the weighted mean, sum_k w_k |P_k x_k - m|^2 = sum_k w_k |x_k|^2 - W |m|^2.
+Matching each network to m never decreases sum_k w_k <m, P_k x_k>, and the new mean then never decreases |m|^2: the
+objective grows until it reaches a fixed point.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ from bnn_atlas.traces.draws import Draws
 SWEEPS = 100
 """Largest number of sweeps over the groups; usually a few are enough."""
 ROUNDING = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-14}
-"""Gain of an assignment, relative to |r| |w|, that may be due to rounding."""
+"""Largest gain of an assignment, relative to |r| |w|, that may be due to rounding."""
 
 
 class Matched(NamedTuple):
@@ -40,11 +40,11 @@ class Matched(NamedTuple):
     objective: np.ndarray
     """<r, P w> [m], in float64."""
     sweeps: int
-    """Sweeps over the groups for all draws."""
+    """Number of sweeps over the groups, for all draws."""
 
     @classmethod
     def unmoved(cls, symmetry: Symmetry, count: int) -> "Matched":
-        """Identities for `count` draws."""
+        """Identity permutations for `count` draws."""
         units = np.tile(symmetry.identity, (count, 1))
         return cls(units, np.ones_like(units, dtype=np.int8), np.zeros(count), 0)
 
@@ -54,9 +54,10 @@ def match(
 ) -> Matched:
     """Bring draws [m, P] near a reference [P] by permutations, starting with `start` or the identity.
 
-    With the other groups fixed, the assignment of a group is exact. It is taken only if the objective grows, so that
-    the objective never decreases; a network with one group needs one sweep. With `signed`, units with the freedom
-    `sign` also get the better sign. Every sweep visits the groups in the same order, starting at the input.
+    With the other groups fixed, the assignment of a group is exact. An assignment is accepted only if the objective
+    grows, so the objective never decreases; a network with one group needs one sweep. With `signed`, units whose sign
+    can be flipped (`freedoms`) also get the better sign. Every sweep visits the groups in the same order, starting at
+    the input.
     """
     found = start or Matched.unmoved(symmetry, len(draws))
     units, signs = found.units.copy(), found.signs.copy()
@@ -140,7 +141,7 @@ class Barycentre(NamedTuple):
 
     matched: Matched
     centre: np.ndarray
-    """Mean of the features in this frame [F], in float64."""
+    """[F] mean of the features in this frame, in float64."""
     objective: tuple[float, ...]
     """|m|^2 at the start and after each round."""
     fixed: bool
@@ -150,8 +151,8 @@ class Barycentre(NamedTuple):
 def barycentre(features: Features, rows: np.ndarray, weights: np.ndarray, *, signed: bool = False) -> Barycentre:
     """The common frame of rows of features [m, F] with weights [m] > 0.
 
-    The iteration starts with the rows as they are, and again with all rows matched to the first; the better result is
-    taken, so that the frame is never worse than no alignment.
+    The iteration is run twice, from the unchanged rows and from all rows matched to the first row. The better result is
+    used, so the frame is never worse than no alignment.
     """
     as_they_are = Matched.unmoved(features.symmetry, len(rows))
     to_first = match(features.symmetry, rows[0], rows, signed=signed)
@@ -180,12 +181,12 @@ def _settled(features: Features, rows: np.ndarray, weights: np.ndarray, start: M
 
 
 def same(first: Matched, second: Matched) -> bool:
-    """Whether both have the same permutations and signs."""
+    """Whether two matchings have the same permutations and signs."""
     return np.array_equal(first.units, second.units) and np.array_equal(first.signs, second.signs)
 
 
 PAIRING = 1
-"""Separates the random numbers of pairs from the scrambled control's (`alignment.SCRAMBLING`)."""
+"""Keeps the random numbers of pairs separate from those of the scrambled control (`alignment.SCRAMBLING`)."""
 
 
 class Pairs(NamedTuple):
@@ -194,10 +195,10 @@ class Pairs(NamedTuple):
     chains: np.ndarray
     draws: np.ndarray
     transpositions: np.ndarray
-    """NoT [k, groups] of the permutation that brings the second draw near the first."""
+    """Number of transpositions [k, groups] of the permutation that brings the second draw near the first."""
     consistency: np.ndarray
-    """For triples (a, b, c) of draws, from different chains if possible: the share of units [t, groups] with
-    P_ab P_bc = P_ac. It is 1 for permutations to a common frame."""
+    """For triples (a, b, c) of draws, from different chains if possible: the fraction of units [t, groups] with P_ab
+    P_bc = P_ac. The fraction is 1 for permutations to a common frame."""
 
     @property
     def within(self) -> np.ndarray:

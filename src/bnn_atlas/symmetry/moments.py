@@ -1,6 +1,6 @@
 """Moments of draws that come in batches, for all four variants of an alignment at once.
 
-Mean, variance, variance within chains, a factor of the covariance, and the values of some parameters.
+These are the mean, variance, variance within chains, a factor of the covariance, and the values of some parameters.
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ class Moments:
 
 
 class ChainMoments:
-    """Moments of all draws and within chains, for chains that come one after the other."""
+    """Moments of all draws and within chains, for chains that are added one at a time."""
 
     def __init__(self, size: int) -> None:
         self.pooled, self.chain = Moments(size), Moments(size)
@@ -68,7 +68,7 @@ class ChainMoments:
         return {"counts": np.array(counts), "within": self.within, **kept}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         self.pooled.count, self.chain.count, self.chains, current = (int(number) for number in arrays["counts"])
         self._current = None if current < 0 else current
         self.within = arrays["within"].copy()
@@ -155,7 +155,7 @@ class Variants:
         return {**found, "factor:count": np.array(factor.count), "factor:mean": factor.mean, "factor:rows": factor.rows}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         for variant, moments in self.moments.items():
             self.values[variant] = arrays[f"values:{variant}"]
             moments.restore({name: arrays[f"{variant}:{name}"] for name in moments.arrays()})

@@ -1,4 +1,4 @@
-"""Permutations of units as arrays, and the signs and scales of units, which leave the function unchanged as well.
+"""Permutations, sign flips and rescalings of units that leave the network function unchanged.
 
 A permutation p [n] puts unit p[i] at place i: a layer's weight W becomes W[p], and the next layer's V becomes V[:, p].
 """
@@ -11,13 +11,13 @@ from bnn_atlas.symmetry.groups import Freedom, Group, Place, Symmetry, SymmetryE
 def apply(symmetry: Symmetry, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
     """Parameters [..., P] with their units in another order, which leaves the function of the network unchanged.
 
-    With P_g the permutation of group g, every array W is indexed by it along each axis that the group has:
+    With P_g the permutation of group g, every array W is indexed by P_g along each axis of group g:
     W <- W[P_g], W <- W[:, P_h], and so on.
 
     Args:
         symmetry: symmetry of the network.
         theta: parameters [..., P].
-        units: permutations of all groups [..., units], with the same leading axes or none.
+        units: permutations of all groups [..., units], with the same leading axes as theta or none.
     """
     lead = np.broadcast_shapes(theta.shape[:-1], units.shape[:-1])
     out = np.array(np.broadcast_to(theta, (*lead, theta.shape[-1]))).reshape(-1, theta.shape[-1])
@@ -40,7 +40,7 @@ def apply(symmetry: Symmetry, theta: np.ndarray, units: np.ndarray) -> np.ndarra
 
 
 def _take(array: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
-    """Entries of array [m, ...] along an axis by index [m, length]; for axis 1 whole rows are copied."""
+    """Select entries of an array [m, ...] along an axis by indices [m, length]; for axis 1 whole rows are copied."""
     if axis == 1:
         taken: np.ndarray = array[np.arange(len(array))[:, None], index]
         return taken
@@ -75,8 +75,8 @@ def invert_units(symmetry: Symmetry, units: np.ndarray) -> np.ndarray:
 def transpositions(permutation: np.ndarray) -> np.ndarray:
     """Number of transpositions (NoT) of permutations [..., n]: n minus the number of cycles.
 
-    It is the smallest number of exchanges of two units that give the permutation; its parity is the permutation's sign.
-    Xiao et al. 2023, section 2.
+    NoT is the smallest number of exchanges of two units that produce the permutation; its parity is the sign of the
+    permutation. Xiao et al. 2023, section 2.
     """
     step = permutation.astype(np.intp)
     order = np.broadcast_to(np.arange(step.shape[-1]), step.shape)
@@ -89,7 +89,7 @@ def transpositions(permutation: np.ndarray) -> np.ndarray:
 
 
 def ceiling(size: int) -> float:
-    """Mean NoT of uniformly random permutations of n units, n - (1 + 1/2 + ... + 1/n)."""
+    """Mean number of transpositions of uniformly random permutations of n units, n - (1 + 1/2 + ... + 1/n)."""
     return float(size - (1.0 / np.arange(1, size + 1)).sum())
 
 
@@ -116,20 +116,20 @@ def with_transpositions(generator: np.random.Generator, size: int, count: int) -
 
 
 SWEEPS = 1000
-"""Most sweeps over the groups before `balanced` gives up."""
+"""Largest number of sweeps over the groups in `balanced`."""
 TOLERANCE = 1e-6
 """Largest relative change of a scale in the last sweep of `balanced`."""
 
 
 def require(symmetry: Symmetry, freedom: Freedom) -> None:
-    """Raise SymmetryError if no group of the network has this freedom."""
+    """Raise SymmetryError if no group of the network has this kind of symmetry (`sign` or `scale`)."""
     if not any(freedom in group.freedoms for group in symmetry.groups):
         has, what = ("relu", "scales") if freedom == "scale" else ("tanh", "signs")
-        raise SymmetryError(f"this network has no {what} to remove: only units of {has} have them; leave this out")
+        raise SymmetryError(f"this network has no {what} to remove (only {has} units have {what}); drop this setting")
 
 
 def transform(symmetry: Symmetry, theta: np.ndarray, units: np.ndarray, signs: np.ndarray | None = None) -> np.ndarray:
-    """Parameters [..., P] with units in another order, then multiplied by the signs of their units [..., units]."""
+    """Parameters [..., P] with units reordered and then multiplied by the signs of the units [..., units]."""
     moved = apply(symmetry, theta, units)
     if signs is None:
         return moved
@@ -143,16 +143,16 @@ def transform(symmetry: Symmetry, theta: np.ndarray, units: np.ndarray, signs: n
 
 
 def balanced(symmetry: Symmetry, theta: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The parameters [m, P] with the scales of units that minimise their norm, in float64.
+    """The parameters [m, P], with units rescaled to minimise the norm of the parameters, in float64.
 
-    `others` [m, P], such as standard deviations of these parameters, get the same scales.
+    `others` [m, P], such as standard deviations of these parameters, are rescaled in the same way.
 
-    Every unit with the freedom `scale` then has incoming and outgoing parameters with equal norms, |in| = |out|:
+    Every unit that can be rescaled then has incoming and outgoing parameters with equal norms, |in| = |out|:
 
         in <- in s,   out <- out / s,   s = sqrt(|out| / |in|),
 
     group by group until no s differs from 1 by more than `TOLERANCE`. Units with |in| = 0 or |out| = 0 keep their
-    scale. Raises SymmetryError as `require`, and if the scales do not settle.
+    scale. Raises SymmetryError in the same cases as `require`, and if the scales do not converge.
     """
     require(symmetry, "scale")
     result, *rest = (array.astype(np.float64) for array in (theta, *others))
@@ -170,7 +170,7 @@ def balanced(symmetry: Symmetry, theta: np.ndarray, *others: np.ndarray) -> tupl
                     _multiply(symmetry, place, array, scale if place.incoming else 1 / scale)
         if largest < TOLERANCE or not np.isfinite(largest):
             return result, *rest
-    raise SymmetryError(f"scales of units did not settle in {SWEEPS} sweeps: the last moved a scale by {largest:.1e}")
+    raise SymmetryError(f"scales of units did not converge in {SWEEPS} sweeps: the last moved a scale by {largest:.1e}")
 
 
 def _square(symmetry: Symmetry, group: Group, theta: np.ndarray, incoming: bool) -> np.ndarray:
@@ -181,7 +181,7 @@ def _square(symmetry: Symmetry, group: Group, theta: np.ndarray, incoming: bool)
 
 
 def rows_of(symmetry: Symmetry, place: Place, size: int, theta: np.ndarray) -> np.ndarray:
-    """The parameters of each unit at a place [m, n, k], from theta [m, P]."""
+    """The parameters [m, n, k] of each unit at one place (array and axis), from theta [m, P]."""
     view = view_of(symmetry, place, theta)
     part = view[:, place.start : place.start + place.blocks * size * place.inner]
     blocks = part.reshape(len(theta), place.blocks, size, place.inner, -1)
@@ -189,7 +189,7 @@ def rows_of(symmetry: Symmetry, place: Place, size: int, theta: np.ndarray) -> n
 
 
 def _multiply(symmetry: Symmetry, place: Place, theta: np.ndarray, factors: np.ndarray) -> None:
-    """Multiply each unit's parameters at a place by its factor [m, n], in place."""
+    """Multiply, in place, each unit's parameters at one place (array and axis) by the unit's factor [m, n]."""
     view = view_of(symmetry, place, theta)
     by_index = np.tile(np.repeat(factors, place.inner, axis=1), (1, place.blocks)).astype(theta.dtype)
     end = place.start + by_index.shape[1]

@@ -1,4 +1,4 @@
-"""Pruning: orders in which parameters are set to 0, the resulting networks, and their accuracies as metrics."""
+"""Pruning: orders in which parameters are set to 0, the pruned networks, and their accuracies as metrics."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ from bnn_atlas.traces.pool import open_pool
 def pruned(theta: np.ndarray, rank: np.ndarray, kept: Sequence[float]) -> np.ndarray:
     """Networks [k, P] that keep the parameters of theta [P] with the smallest `rank` [P]; the others are 0.
 
-    Of P parameters int(P kept / 100) stay, as in the published code; the position in theta breaks ties. Raises
+    Of P parameters, int(P kept / 100) are kept, as in the published code; the position in theta breaks ties. Raises
     ValueError for ranks that are not finite.
     """
     if not np.isfinite(rank).all():
@@ -34,33 +34,33 @@ def pruned(theta: np.ndarray, rank: np.ndarray, kept: Sequence[float]) -> np.nda
 
 
 def by_sd(sd: np.ndarray) -> np.ndarray:
-    """The largest standard deviation goes first (Xiao et al. 2023)."""
+    """Ranks by which the largest standard deviation is pruned first (Xiao et al. 2023)."""
     return sd
 
 
 def by_signal_to_noise(theta: np.ndarray, sd: np.ndarray) -> np.ndarray:
-    """The smallest |theta| / sd goes first (Graves 2011; Blundell et al. 2015); parameters without spread go last."""
+    """The smallest |theta| / sd is pruned first (Graves 2011; Blundell et al. 2015); parameters without spread last."""
     last = np.full(theta.shape, np.finfo(np.float64).max)
     return -np.divide(np.abs(theta), sd, out=last, where=sd > 0, dtype=np.float64)
 
 
 def by_magnitude(theta: np.ndarray) -> np.ndarray:
-    """The smallest |theta| goes first."""
+    """Ranks by which the smallest |theta| is pruned first."""
     return -np.abs(theta)
 
 
 def by_chance(generator: np.random.Generator, size: int) -> np.ndarray:
-    """A uniformly random order."""
+    """Ranks for a uniformly random order."""
     return generator.permutation(size).astype(np.float64)
 
 
 def by_prior_sd(generator: np.random.Generator, size: int, draws: int) -> np.ndarray:
-    """An uninformative order: sds s of n draws from one normal prior, s^2 (n - 1) ~ chi^2_(n - 1)."""
+    """Ranks for an uninformative order: sds s of n draws from one normal prior, s^2 (n - 1) ~ chi^2_(n - 1)."""
     return np.sqrt(generator.chisquare(draws - 1, size))
 
 
 HEADLINE = (50.0, 20.0, 10.0)
-"""Percentages of kept parameters in the metric table; the table of the curves has all."""
+"""Percentages of kept parameters in the metric table; the table of the curves has all percentages."""
 
 
 def pruning_measurements(curves: pd.DataFrame) -> list[Measurement]:
@@ -85,7 +85,7 @@ def pruning_measurements(curves: pd.DataFrame) -> list[Measurement]:
 
 
 class Network(NamedTuple):
-    """A network to prune: its run, and what it is."""
+    """A network to prune, with its run and a description."""
 
     name: str
     of: str
@@ -95,7 +95,7 @@ class Network(NamedTuple):
 
 
 class Rank(NamedTuple):
-    """A pruning order; the parameter with the largest value goes first."""
+    """A pruning order; the parameter with the largest value is pruned first."""
 
     name: str
     repeat: int
@@ -111,7 +111,7 @@ class Source(NamedTuple):
     sd: np.ndarray
     draws: int
     sampled: tuple[np.ndarray, np.ndarray] | None
-    """Mean and sd of the draws as they are; None for a fitted Gaussian, which has one order of units."""
+    """Mean and sd of the draws as sampled; None for a fitted Gaussian, which has only one order of units."""
     draw: np.ndarray
 
 
@@ -124,8 +124,8 @@ def pruning_curves(
 ) -> pd.DataFrame:
     """Accuracies of the networks of all sources, pruned in every order (`parquet.PRUNING_SCHEMA`).
 
-    With `live` [P], the parameters that are not weights of dead inputs, everything is repeated with the dead weights
-    set to 0 first; percentages then refer to the live parameters.
+    With `live` [P], the parameters that are not weights of dead inputs, all curves are repeated with the weights of
+    dead inputs set to 0 beforehand; percentages then refer to the live parameters.
     """
     rows = []
     for dead, kept in (("kept", np.ones(sources[0].mean.size, bool)), ("removed", live)):
@@ -178,7 +178,7 @@ def read_source(name: str, frame: str | Path, pool: str | Path, symmetry: Symmet
 
 
 def _fitted(frame: Frame) -> tuple[np.ndarray, np.ndarray] | None:
-    """Mean and sd that the first chain of an approximation has fitted."""
+    """Mean and sd fitted by the first chain of an approximation."""
     if frame.fit_mean is None or frame.fit_sd is None:
         return None
     return frame.fit_mean[0], frame.fit_sd[0]

@@ -1,1 +1,1 @@
-"""Implicit variational inference: generators of weights, the entropy of what they generate, and the method."""
+"""Implicit variational inference: generators of weights, the entropy of the generated weights, and the method."""

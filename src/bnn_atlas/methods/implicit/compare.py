@@ -1,4 +1,4 @@
-"""Compares the forms of the entropy with its exact value, at a stored fit."""
+"""Compares the forms of the entropy with the exact entropy, at a stored fit."""
 
 from collections.abc import Callable
 from math import prod
@@ -25,32 +25,33 @@ from bnn_atlas.methods.implicit.generators import Generator, Tree
 STEPS = (2, 5, 10, 20)
 ITERATIONS = {"smallest": (1, 3, 10, 30), "published": (1, 3, 5, 10)}
 PLACES, REPEATS = 3, 20
-"""Numbers of noise vectors z at which the forms are compared, and of random starts of each form at each z."""
+"""Number of noise vectors z at which the forms are compared, and number of random starts of each form at each z."""
 MEMORY_MB = 4000
 
 
 class Compared(NamedTuple):
-    """A form with one setting, summarised over all places and random starts."""
+    """One form with one setting, summarised over all noise vectors and random starts."""
 
     form: str
     setting: int
-    """Steps or iterations."""
+    """Number of steps or iterations."""
     products: int
-    """Products with J and with J' that one value takes."""
+    """Number of products with J and J' needed for one value."""
     exact: float
-    """1/2 log det(J'J + sigma^2 I), mean over places."""
+    """1/2 log det(J'J + sigma^2 I), mean over noise vectors."""
     error: float
-    """Mean of the value minus the exact value."""
+    """Mean difference between the value and the exact value."""
     sd: float
-    """Standard deviation of that difference over random starts, root of the mean variance at a place."""
+    """Standard deviation of that difference over random starts: the root of the mean variance at a noise vector."""
     stated_sd: float
-    """Standard deviation over probes as stated by the form, root mean square; NaN where it states none."""
+    """Root mean square of the standard deviations over probes that the form reports; NaN if it reports none."""
     bracket: float
-    """Mean of how far the value may be too large for lack of steps, as stated by the form; NaN for `published`."""
+    """Mean bracket: how much too large a value may be because of too few steps, as reported by the form; NaN for
+    `published`."""
 
 
 def compared(fit: Fitted, seed: int) -> list[Compared]:
-    """Rows for the published form, the smallest singular value and Lanczos, each from few to many products.
+    """Rows for the published form, the smallest singular value and Lanczos, each with increasing numbers of products.
 
     A form that does not suit the generator (`entropy.build_form`) has no rows.
 
@@ -98,7 +99,7 @@ def compared(fit: Fitted, seed: int) -> list[Compared]:
 
 
 Values = tuple[Array, Array, Array]
-"""Values of a form, the standard deviations that it states, and its brackets [setting]."""
+"""Values [setting] of a form, with the standard deviations and brackets that the form reports."""
 
 
 class _Form(NamedTuple):
@@ -107,9 +108,9 @@ class _Form(NamedTuple):
     name: str
     settings: tuple[int, ...]
     values: Callable[[Array, Generator, Tree, Array, float], Values]
-    """(key, generator, its parameters, z, sigma)."""
+    """(key, generator, parameters of the generator, z, sigma) -> values."""
     products: Callable[[int], int]
-    """Setting -> products with J and with J' that one value takes."""
+    """Setting -> number of products with J and J' needed for one value."""
 
 
 def _forms(generator: Generator, dtype: np.dtype) -> list[_Form]:
@@ -139,7 +140,7 @@ def _suits(config: EntropyConfig, generator: Generator, dtype: np.dtype) -> bool
 
 
 def _searching(form: Smallest | Published, name: str) -> Callable[..., Values]:
-    """Values of a form after each of its numbers of iterations."""
+    """Values of a form after each of the numbers of iterations."""
 
     def values(key: Array, generator: Generator, values: Tree, z: Array, sigma: float) -> Values:
         first, second = jax.random.split(key)

@@ -6,8 +6,8 @@ determinant lemma its entropy is
     H = 1/2 log det(J'J + sigma^2 I_d) + (D - d) log sigma + D/2 log(2 pi e).
 
 The forms differ in the first term: `Exact` computes it, `Smallest` bounds it by the smallest singular value, `Lanczos`
-estimates it by stochastic Lanczos quadrature, and `Published` does what the published code does. The other terms do
-not depend on the generator.
+estimates it by stochastic Lanczos quadrature, and `Published` follows the published code. The other terms do not depend
+on the generator.
 """
 
 import math
@@ -34,29 +34,29 @@ from bnn_atlas.rounding import norm
 
 
 class Report(NamedTuple):
-    """How accurate a value is."""
+    """Accuracy of a value."""
 
     error: Array
-    """Estimated standard deviation of the value over random probes; 0 for exact forms, NaN where it is not known."""
+    """Estimated standard deviation of the value over random probes; 0 for exact forms, NaN if unknown."""
     bracket: Array
-    """How far the value may lie above what its probes would give without truncation; NaN where it is not known."""
+    """Largest amount by which truncation may have increased the value for these probes; NaN if unknown."""
     singular: Array
     """Whether J'J was singular to within rounding, so that only sigma^2 keeps J'J + sigma^2 I from being singular."""
     converged: Array
     """Whether the search for the smallest singular value has converged; the value minus the bracket is then a lower
-    bound, provided that the search has found the smallest one."""
+    bound, provided that the search has found the smallest singular value."""
     search: Array | None
-    """Where the search continues in the next step; None for forms without a search."""
+    """Vectors from which the search continues in the next step; None for forms without a search."""
 
 
 class Place(NamedTuple):
-    """Where an entropy is computed."""
+    """A point at which an entropy is computed."""
 
     generator: Generator
     values: Tree
     """Parameters of the generator."""
     shared: Tree
-    """`Form.shared` of these parameters."""
+    """The result of `Form.shared` for these parameters."""
     z: Array
     """[d]."""
     sigma: float
@@ -69,7 +69,7 @@ class Form(Protocol):
         """The search before the first step, for noise `like` [d]; None for forms without a search."""
 
     def shared(self, generator: Generator, values: Tree) -> Tree:
-        """What depends on the parameters alone, computed once for all z of a step; () where nothing does."""
+        """Quantities that depend only on the parameters, computed once for all z of a step; () if there are none."""
 
     def half_log_det(self, key: Array, place: Place, search: Array | None) -> tuple[Array, Report]:
         """Value at z, differentiable in the generator's parameters and in `shared`, and a report."""
@@ -82,7 +82,7 @@ def constant(size: int, noise: int, sigma: float) -> float:
 
 @jax.custom_jvp
 def with_slope_of(value: Array, surrogate: Array) -> Array:
-    """`value` with the derivatives of `surrogate`, which is itself never computed."""
+    """`value` with the derivatives of `surrogate`, whose value is never computed."""
     return value
 
 
@@ -118,14 +118,14 @@ def forward_product(generator: Generator, values: Tree, z: Array, v: Array) -> A
 
 
 class _Quadrature(NamedTuple):
-    """Result of one probe."""
+    """Result for one probe."""
 
     value: Array
     """Estimate of 1/2 log det M."""
     variance: Array
     """Variance of this estimate over probes."""
     bracket: Array
-    """How far the value may lie above v' log(M) v / 2."""
+    """Largest amount by which the value may exceed v' log(M) v / 2."""
     probe: Array
     """v [d], of length sqrt(d)."""
     solution: Array
@@ -136,11 +136,12 @@ class Lanczos(NamedTuple):
     """1/2 log det M = 1/2 tr log M for M = J'J + sigma^2 I (Ubaru, Chen and Saad 2017, section 3).
 
     For a probe v, uniform on the sphere of radius sqrt(d), E[v' log(M) v] = tr log M. Lanczos steps give
-    T = V diag(theta) V' and the Gauss quadrature v' log(M) v = d sum_k V_1k^2 log(theta_k), which is never too small;
-    the variance over probes is estimated by 2 d times the variance of log(theta) under the weights V_1k^2. With one
-    more node, fixed at the lower bound sigma^2 of M's eigenvalues, the Gauss-Radau quadrature is never too large (Golub
-    and Meurant 2010, Matrices, Moments and Quadrature, section 6.2); the two bracket the value of the probe. The
-    gradient tr(M^-1 dM) / 2 is estimated by <J M^-1 v, J v>' / 2, with M^-1 v from the same space.
+    T = V diag(theta) V' and the Gauss quadrature v' log(M) v = d sum_k V_1k^2 log(theta_k), which is never below the
+    exact value; the variance over probes is estimated by 2 d times the variance of log(theta) under the weights V_1k^2.
+    With one more node, fixed at the lower bound sigma^2 of M's eigenvalues, the Gauss-Radau quadrature is never above
+    the exact value (Golub and Meurant 2010, Matrices, Moments and Quadrature, section 6.2); the two quadratures bracket
+    the value for the probe. The gradient tr(M^-1 dM) / 2 is estimated by <J M^-1 v, J v>' / 2, with M^-1 v from the
+    same Krylov space.
     """
 
     steps: int
@@ -193,7 +194,7 @@ class Projected(NamedTuple):
 
 
 class Quadratures(NamedTuple):
-    """Results of one probe after several numbers of steps."""
+    """Results for one probe after different numbers of steps."""
 
     value: Array
     """Estimates of 1/2 log det M [count], by Gauss quadrature."""
@@ -206,9 +207,9 @@ class Quadratures(NamedTuple):
 
 
 def quadratures(projected: Projected, counts: tuple[int, ...], d: int, sigma: float) -> Quadratures:
-    """Quadratures after each of `counts` steps, from a `krylov` of at least as many steps, for noise of d numbers."""
+    """Quadratures after each of `counts` steps, from a result of `krylov` with enough steps, for noise of d numbers."""
     places, ends = np.arange(len(projected.diagonal)), np.array(counts)[:, None]
-    # Later steps are cut off from the first ones here, so that they have no weight.
+    # Later steps are decoupled from the first steps, so that they have no weight.
     vectors, ritz = _eigen(projected.diagonal, jnp.where(places < ends - 1, projected.beside, 0))
     first, raised = vectors[:, 0], jnp.maximum(ritz, 0) + sigma**2
     shares, logs = first**2, 0.5 * jnp.log(raised)
@@ -220,10 +221,10 @@ def quadratures(projected: Projected, counts: tuple[int, ...], d: int, sigma: fl
 
 
 def _radau(projected: Projected, ends: np.ndarray, vectors: Array, ritz: Array, sigma: float) -> Array:
-    """Means of log(theta + sigma^2) / 2 by the quadrature with one more node at theta = 0 [count].
+    """Means [count] of log(theta + sigma^2) / 2 by the quadrature with one more node at theta = 0.
 
     T after k steps gets one more row, beta_k off the diagonal and beta_k^2 (T^-1)_kk on it, so that 0 is an eigenvalue.
-    Where the space was exhausted earlier, beta_k is the entry that was set to 0 there.
+    If the space was exhausted earlier, beta_k is the entry that was set to 0 at that step.
     """
     places = np.arange(len(projected.diagonal) + 1)
     padded = jnp.append(projected.beside, 0)
@@ -233,7 +234,7 @@ def _radau(projected: Projected, ends: np.ndarray, vectors: Array, ritz: Array, 
     shares = jnp.take_along_axis(vectors, last[..., None], axis=1)[:, 0] ** 2
     above_rounding = jnp.maximum(ritz, jnp.finfo(ritz.dtype).eps * largest)
     corner = beside**2 * jnp.sum(shares / above_rounding, axis=1, keepdims=True)
-    # No node is above the spectrum, whatever rounding has made of a small pivot.
+    # No node may be above the spectrum, even if rounding has distorted a small pivot.
     corner = jnp.minimum(corner, largest + beside)
     linked = jnp.where(places < last, padded, jnp.where(places == last, beside, 0))
     diagonal = jnp.where(places == last + 1, corner, jnp.append(projected.diagonal, 0))
@@ -242,7 +243,7 @@ def _radau(projected: Projected, ends: np.ndarray, vectors: Array, ritz: Array, 
 
 
 def _eigen(diagonal: Array, beside: Array) -> tuple[Array, Array]:
-    """Eigenvectors and eigenvalues of tridiagonal matrices: one diagonal or several, off-diagonals [count, n]."""
+    """Eigenvectors and eigenvalues of tridiagonal matrices with one or several diagonals, off-diagonals [count, n]."""
     n = beside.shape[-1]
     lower = jnp.eye(n, k=-1) * beside[:, None]
     return jax.lax.linalg.eigh(jnp.eye(n) * diagonal + lower, symmetrize_input=False)
@@ -285,22 +286,22 @@ def krylov(first: Array, products: Products, steps: int) -> tuple[Array, Project
 
 
 COPIES = 4
-"""Number of arrays, each as large as all tangents plus J'J, that exist at the same time."""
+"""Number of arrays of the size of all tangents plus J'J that exist at the same time."""
 
 
 class Exact(NamedTuple):
     """1/2 log det(J'J + sigma^2 I) = sum_i log L_ii for the Cholesky factor L.
 
-    Where a pivot is zero to within rounding, eigenvalues replace the factor, with negative ones set to zero, so that
-    the value is finite and at least d log sigma. J'J counts as singular if its smallest eigenvalue is zero to within
-    rounding, or below a hundredth of sigma^2. The gradient is tr(M^-1 dM) / 2.
+    If a pivot is zero to within rounding, eigenvalues replace the factor, with negative eigenvalues set to zero, so
+    that the value is finite and at least d log sigma. J'J counts as singular if its smallest eigenvalue is zero to
+    within rounding, or below a hundredth of sigma^2. The gradient is tr(M^-1 dM) / 2.
     """
 
     def start(self, key: Array, like: Array) -> None:
         """No search."""
 
     def shared(self, generator: Generator, values: Tree) -> Tree:
-        """Products of the last layers with themselves."""
+        """Products of each last layer with itself."""
         return generator.squares(values)
 
     def half_log_det(self, key: Array, place: Place, search: Array | None) -> tuple[Array, Report]:
@@ -318,9 +319,9 @@ def _decomposed(gram: Array, sigma: float) -> tuple[Array, Array, Array]:
     factor = _factor(gram + sigma**2 * unit)
     root = jax.lax.linalg.triangular_solve(factor, unit, left_side=True, lower=True)
     pivots = jnp.sum(factor * unit, axis=0)
-    # No entry of J'J is larger than the largest of its diagonal.
+    # No entry of J'J is larger than the largest diagonal entry.
     rounding = len(gram) * jnp.finfo(gram.dtype).eps * jnp.max(gram)
-    regular = jnp.all(pivots**2 > rounding)  # never where one is NaN
+    regular = jnp.all(pivots**2 > rounding)  # never if an eigenvalue is NaN
     by_factor = pivots, root.T @ root
 
     def by_eigenvalues() -> tuple[Array, Array]:
@@ -329,14 +330,14 @@ def _decomposed(gram: Array, sigma: float) -> tuple[Array, Array, Array]:
         return jnp.sqrt(raised), (vectors / raised) @ vectors.T
 
     roots, inverse = jax.lax.cond(regular, lambda: by_factor, by_eigenvalues)
-    # The factor does not exist if an eigenvalue is below what is subtracted.
+    # The factor does not exist if an eigenvalue is below the subtracted amount.
     off = rounding + 0.01 * sigma**2
     singular = jnp.isnan(_factor(gram - off * unit)[0, 0]) & jnp.isfinite(off)
     return jnp.sum(jnp.log(roots)), inverse, singular
 
 
 def _factor(matrix: Array) -> Array:
-    """Cholesky factor, all NaN where there is none; a transposed symmetric matrix is already in LAPACK's order."""
+    """Cholesky factor, all NaN if it does not exist; a transposed symmetric matrix is already in LAPACK's order."""
     return jax.lax.linalg.cholesky(matrix.T, symmetrize_input=False)
 
 
@@ -350,10 +351,10 @@ class Smallest(NamedTuple):
     """d/2 log(theta + sigma^2) for the smallest eigenvalue theta of J'J, at most 1/2 log det(J'J + sigma^2 I).
 
     LOBPCG (Knyazev 2001) with one vector v: theta = |J v|^2, residual r = J'J v - theta v, and the next v is the best
-    one in the span of v, r and the previous direction p; v and p carry over from step to step of the fit. An
-    eigenvalue lies within |r| of theta, which approaches the smallest from above. The bracket is the drop of the value
-    when theta - |r| replaces theta; the search has converged if |r| <= tolerance (theta + sigma^2). The value minus the
-    bracket is a lower bound if the eigenvalue that was found is the smallest, which the residual cannot tell.
+    vector in the span of v, r and the previous direction p; v and p are carried over between steps of the fit. An
+    eigenvalue lies within |r| of theta, which approaches the smallest from above. The bracket is the decrease of the
+    value when theta - |r| replaces theta; the search has converged if |r| <= tolerance (theta + sigma^2). The value
+    minus the bracket is a lower bound if the eigenvalue found is the smallest, which the residual cannot show.
     """
 
     iterations: int
@@ -387,7 +388,7 @@ class Smallest(NamedTuple):
 
 
 def improved(search: Array, products: Products) -> Array:
-    """One iteration of LOBPCG: v and p [2, d] to the next v and p."""
+    """One iteration of LOBPCG, from v and p [2, d] to the next v and p."""
     v, p = search
     v = v / norm(v)
     image = products.square(v)
@@ -398,7 +399,7 @@ def improved(search: Array, products: Products) -> Array:
     space = jnp.stack(basis)
     images = jax.lax.map(products.forward, space)
     projected = images @ images.T
-    # Directions that were dropped must not win.
+    # Dropped directions must not be chosen.
     dropped = jnp.sum(space**2, axis=1) < 0.5
     projected = projected + jnp.diag(jnp.where(dropped, 2 * jnp.trace(projected) + 1, 0))
     weights = jnp.linalg.eigh(projected)[1][:, 0]
@@ -406,7 +407,7 @@ def improved(search: Array, products: Products) -> Array:
 
 
 def orthogonal(vector: Array, basis: list[Array]) -> Array:
-    """The part of a vector orthogonal to a basis, normalised; zeros if nothing but rounding is left of it."""
+    """The part of a vector orthogonal to a basis, normalised; zeros if only rounding errors remain."""
     length = jnp.linalg.norm(vector)
     unit = vector / jnp.where(length > 0, length, 1)
     for _ in range(2):
@@ -414,12 +415,12 @@ def orthogonal(vector: Array, basis: list[Array]) -> Array:
             unit = unit - jnp.vdot(other, unit) * other
     left = jnp.linalg.norm(unit)
     kept = left > 10 * jnp.finfo(vector.dtype).eps
-    # A second normalisation, since what is left of a nearly dependent vector is not orthogonal yet.
+    # A second pass, since the remainder of a nearly dependent vector is not orthogonal yet.
     unit = jnp.where(kept, unit / jnp.where(kept, left, 1), 0)
     for other in basis:
         unit = unit - jnp.vdot(other, unit) * other
     length = jnp.linalg.norm(unit)
-    # A vector that shrinks now as well was rounding.
+    # A vector that shrinks again consisted of rounding errors.
     kept = length > 0.5
     return jnp.where(kept, unit / jnp.where(kept, length, 1), 0)
 
@@ -428,15 +429,16 @@ class Published(NamedTuple):
     """d log(mu + sigma^2) with mu = |J v| after iterations from a random v (Uppal et al. 2023, as coded).
 
     The differences from LOBPCG: the residual is divided by the mean of its entries; the basis of (v, r, p) comes from a
-    singular value decomposition, so its second and third vectors are not r and p; mu + sigma^2 stands for
+    singular value decomposition, so its second and third vectors are not r and p; mu + sigma^2 is used in place of
     sqrt(mu^2 + sigma^2). For noise with m > 1 rows the decomposition is done row by row and |v| = sqrt(m), so mu is too
-    large by that factor and the value by d/2 log(m). The form cannot tell the error of its value.
+    large by a factor of sqrt(m), and the value is too large by d/2 log(m). The form does not report the error of its
+    value.
     """
 
     iterations: int
 
     def start(self, key: Array, like: Array) -> None:
-        """No search: every step starts at random."""
+        """No search: every step starts from a random vector."""
 
     def shared(self, generator: Generator, values: Tree) -> tuple[()]:
         """Nothing."""
@@ -446,7 +448,7 @@ class Published(NamedTuple):
         """As `Form.half_log_det`."""
         generator, values, _, z, sigma = place
         products = products_at(generator, values, z)
-        # Noise that is a vector counts as one row, and so does the noise of several generators.
+        # Noise that is a vector, or the noise of several generators, counts as one row.
         rows = generator.shape[0] if len(generator.shape) > 1 else 1
         v = found_direction(key, z, products, rows, self.iterations)
         change = forward_product(generator, values, z, v)
@@ -458,7 +460,7 @@ class Published(NamedTuple):
 
 
 def found_direction(key: Array, like: Array, products: Products, rows: int, iterations: int) -> Array:
-    """The vector [d] that the published search ends with."""
+    """The final vector [d] of the published search."""
     v, p = standard_normal(key, jnp.concatenate([like, like])).reshape(2, -1)
     mu = jnp.linalg.norm(products.forward(v)) / norm(v)
 
@@ -483,7 +485,7 @@ def build_form(config: EntropyConfig, generator: Generator, dtype: np.dtype, key
     """Build the form of the settings under `key` for a generator.
 
     Raises:
-        ValueError: the form needs more memory than is allowed, or more directions than the noise has.
+        ValueError: the form needs more memory than allowed, or more directions than the noise has.
     """
     match config:
         case ExactEntropy():
@@ -508,14 +510,14 @@ def build_form(config: EntropyConfig, generator: Generator, dtype: np.dtype, key
 
 
 def scoring_form(config: ImplicitConfig, form: Form, generator: Generator, dtype: np.dtype) -> Form:
-    """The form that scores draws; `form` itself if both are exact. Raises ValueError as `build_form`."""
+    """The form that scores draws; `form` itself if both are exact. Raises ValueError like `build_form`."""
     key = "entropy" if config.scored_by is None else "scored_by"
     found = build_form(config.scoring(prod(generator.shape)), generator, dtype, key)
     return form if isinstance(form, Exact) and isinstance(found, Exact) else found
 
 
 def _check_memory(generator: Generator, dtype: np.dtype, memory_mb: int, key: str) -> None:
-    """Refuse an exact form if its tangents and J'J need too much memory."""
+    """Raise ValueError if the tangents and J'J of an exact form need too much memory."""
     needed = memory_of(generator, dtype)
     if needed > memory_mb:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The distribution that is fitted: generated weights plus a little noise, and point estimates."""
+"""The fitted distribution: generated weights plus a little noise, and point estimates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ from bnn_atlas.posterior.density import Posterior
 
 
 class Noise(NamedTuple):
-    """Standard normal numbers that a draw is made from."""
+    """Standard normal numbers from which a draw is made."""
 
     z: Array
-    """[d], input of the generator."""
+    """[d] input of the generator."""
     e: Array
     """[D]; sigma e is added to the generated weights."""
 
@@ -34,8 +34,8 @@ class Noise(NamedTuple):
 class Family:
     """theta [P] from generated weights [D] and points [r], the values of the scalars that are not generated.
 
-    One vector q is learned: the generator's parameters one after the other, then the points. A step of the optimiser is
-    then one loop, quick to compile.
+    One vector q is learned: the generator's parameters in order, then the points. A step of the optimiser is then a
+    single loop, which compiles quickly.
     """
 
     generator: Generator
@@ -53,7 +53,7 @@ class Family:
         return prod(self.generator.shape)
 
     def start(self, key: Array, position: Array) -> Array:
-        """The first q of a fit that starts from a position [P]."""
+        """The initial q of a fit that starts from a position [P]."""
         leaves = jax.tree.leaves(self.generator.start(key, position[self.generated]))
         return jnp.concatenate([*(leaf.ravel() for leaf in leaves), position[self.points]])
 
@@ -80,33 +80,33 @@ class Family:
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """Shapes of these parameters."""
+        """Shapes of the generator's parameters."""
         return [leaf.shape for _, leaf in self._started[0]]
 
     @property
     def _ends(self) -> list[int]:
-        """Where each parameter ends in q."""
+        """Position in q at which each parameter ends."""
         return np.cumsum([prod(shape) for shape in self.shapes]).tolist()
 
     @cached_property
     def _started(self) -> tuple[list[Any], Any]:
-        """Paths and shapes of the generator's parameters, and how they nest."""
+        """Paths, shapes and tree structure of the generator's parameters."""
         centre = jax.ShapeDtypeStruct((len(self.generated),), jnp.float32)
         started = jax.eval_shape(self.generator.start, jax.random.key(0), centre)
         return jax.tree.flatten_with_path(started)
 
     def draw_noise(self, key: Array, like: Array) -> Noise:
-        """Noise of one draw, with the number type of `like`."""
+        """Noise for one draw, with the number type of `like`."""
         numbers = standard_normal(key, jnp.zeros(self.noise + len(self.generated), like.dtype))
         return Noise(numbers[: self.noise], numbers[self.noise :])
 
     def __call__(self, q: Array, noise: Noise) -> Array:
-        """The draw theta: g(z) + sigma e at the generated scalars, and the points at the others."""
+        """The draw theta: g(z) + sigma e for the generated scalars, and the points for the other scalars."""
         values, point = self.parts(q)
         return self.assembled(self.generator(values, noise.z), point, noise)
 
     def assembled(self, outputs: Array, point: Array, noise: Noise) -> Array:
-        """The same draw, given g(z)."""
+        """The draw theta for a g(z) that is already computed."""
         weights = outputs + self.sigma * noise.e
         if not len(self.points):
             return weights
@@ -120,7 +120,7 @@ def build_family(config: ImplicitConfig, posterior: Posterior) -> Family:
 
     Raises:
         ValueError: nothing is generated; a layer, role or parameter does not exist; the generator does not suit the
-            network; or as `variational.noise_index`.
+            network; or in the same cases as `variational.noise_index`.
     """
     layout = posterior.layout
     generated = _selected(config.generated, layout)
@@ -157,11 +157,11 @@ def _selected(config: GeneratedConfig, layout: Layout) -> np.ndarray:
 
 
 class FitError(ValueError):
-    """The arrays are not a fit with these settings."""
+    """Raised if arrays are not a fit with these settings."""
 
 
 class Fitted(NamedTuple):
-    """The distribution that a chain has fitted."""
+    """The distribution fitted by one chain."""
 
     family: Family
     q: Array
@@ -179,13 +179,13 @@ class Fitted(NamedTuple):
         return self.spectrum_at(self.family.draw_noise(key, self.q).z)
 
     def spectrum_at(self, z: Array) -> Array:
-        """The same at a given z [d]."""
+        """Eigenvalues [d] of J'J at a given z [d], in ascending order."""
         generator, values = self.family.generator, self.family.tree(self.q)
         return jnp.linalg.eigvalsh(generator.gram(values, generator.squares(values), z))
 
 
 def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np.ndarray], chain: int = 0) -> Fitted:
-    """The distribution that chain `chain` has fitted, from the arrays [chain, ...] of a file `fit.npz`.
+    """The distribution fitted by chain `chain`, from the arrays [chain, ...] of a file `fit.npz`.
 
     Raises:
         FitError: the arrays are not a fit of these settings.

@@ -27,22 +27,22 @@ from bnn_atlas.posterior.density import Posterior, PosteriorData, Target
 log = logging.getLogger(__name__)
 
 LARGE_SIGMA = 0.1
-"""Value of sigma above which the noise sigma e may account for most of the spread of the weights."""
+"""Value of sigma above which the noise sigma e may cause most of the spread of the weights."""
 
 
 class Entropies(NamedTuple):
-    """Entropies at the z of one draw."""
+    """Entropies at the noise z of one draw."""
 
     entropy: Array
-    """By the form that scores draws."""
+    """Entropy by the form that scores draws."""
     entropy_error: Array
     entropy_bracket: Array
-    """How far `entropy` may be too large because too few steps were taken."""
+    """Largest amount by which `entropy` may be too large because of too few steps."""
     entropy_as_trained: Array
 
 
 class ImplicitState(NamedTuple):
-    """A fit, its optimiser's state, the entropy's searches so far, and the last draw."""
+    """A fit, the states of its optimiser and of the entropy's searches, and the last draw."""
 
     q: Array
     """The learned vector (`family.Family`)."""
@@ -52,13 +52,13 @@ class ImplicitState(NamedTuple):
     """[samples, ...]; None for forms of the entropy without a search."""
     draw: Draw
     entropies: Entropies
-    """Of that draw; zeros before the first."""
+    """Entropies of the last draw; zeros before the first draw."""
     gradient_norm: Array
     """Length of the last estimate of the gradient."""
     skipped: Array
-    """Updates that were skipped because something was not finite."""
+    """Number of updates skipped because a value was not finite."""
     singular: Array
-    """Samples so far at which J'J was numerically singular."""
+    """Number of samples so far at which J'J was numerically singular."""
 
 
 def build_implicit(config: ImplicitConfig, posterior: Posterior, data: PosteriorData) -> Method:
@@ -67,20 +67,21 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     Statistics of a draw, with H the entropy at its z (`implicit.entropy`):
 
     - `entropy` = H as `scored_by` computes it;
-    - `entropy_error`, its standard deviation over probes;
-    - `entropy_bracket`, how far H may be too large because too few steps were taken;
-    - `entropy_as_trained` = H by the form of the fit;
-    - `elbo` = (log-likelihood + log-prior) / T + H on all rows, with H at the lower end of its bracket: the mean over
+    - `entropy_error`, the standard deviation of H over probes;
+    - `entropy_bracket`, the largest amount by which H may be too large because of too few steps;
+    - `entropy_as_trained` = H as computed by the form used in the fit;
+    - `elbo` = (log-likelihood + log-prior) / T + H on all rows, with H at the lower end of its bracket; the mean over
       draws is at most the evidence lower bound of the density linearised at z;
-    - `objective`, the same with the weights and the entropy of the fit;
+    - `objective`, which is like `elbo` but has the weights and the entropy of the fit;
     - `gradient_norm` of the last update, and `skipped_updates`;
-    - `singular`, samples at which J'J was numerically singular, for forms that check it;
-    - `divergent`, 1 if the density of a draw was not finite: the draw before it is then repeated, with its entropies;
-    - `entropy_is_bound`, only for fits that use the smallest singular value: 1 if the search for it has converged.
+    - `singular`, the number of samples at which J'J was numerically singular, for forms that check this;
+    - `divergent`, 1 if the density of a draw was not finite; the previous draw is then repeated, with its entropies;
+    - `entropy_is_bound`, only for fits that use the smallest singular value: 1 if the search for that value has
+      converged.
 
     The fit has the generator's parameters by name, the number d of its noise entries (`noise`), `generated` [D] and
-    `points` [r], the indices of the generated and of the other scalars, and `point` [r], the values of the latter;
-    `family.fitted` makes further draws from it.
+    `points` [r], the indices of the generated and of the other scalars, and `point` [r], the values of the other
+    scalars. `family.fitted` makes further draws from the fit.
 
     Raises:
         ValueError: the generator, the entropy, the noise or the mini-batches do not suit the posterior.
@@ -125,7 +126,8 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         keys = jax.random.split(samples_key, config.samples)
         found = objective.estimate(keys, state.q, evaluate, target, state.search)
         norm = jnp.linalg.norm(found.gradient)
-        # Finite only if the whole gradient is; testing each number would add a tenth to the compiled program.
+        # Finite only if the whole gradient is finite; testing each number would make the compiled program a tenth
+        # larger.
         finite = jnp.isfinite(norm)
         changes, memory = optimiser.update(found.gradient, state.optimiser, state.q)
         q, memory = _where(finite, (state.q + changes, memory), (state.q, state.optimiser))
@@ -177,7 +179,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         if state.search is not None and trained.search is not None:
             state = state._replace(search=state.search.at[0].set(_finite_or(trained.search, state.search[0])))
         entropies = Entropies(objective.entropy(scored), scores.error, scores.bracket, objective.entropy(half))
-        # Before the first draw there is none to repeat.
+        # Before the first draw, there is no draw to repeat.
         entropies = _where(divergent & (index > 0), state.entropies, entropies)
         singular = state.singular + (trained.singular | scores.singular)
         state = state._replace(draw=draw, entropies=entropies, singular=singular)
@@ -232,7 +234,7 @@ def _where(chosen: Array, new: Any, old: Any) -> Any:
 
 
 def _finite_or(new: Array, old: Array) -> Array:
-    """`new` if all of it is finite, else `old`."""
+    """`new` if all its values are finite, else `old`."""
     return jnp.where(jnp.all(jnp.isfinite(new)), new, old)
 
 
@@ -253,7 +255,7 @@ def scale_by_amsgrad(
         m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2,   u <- max(u, v),   c = sqrt(1 - b2^t)
         change = c / (1 - b1^t) m / (sqrt(u) + c epsilon)
 
-    The bias is corrected by scalar factors alone, for the reason given in `methods.optimise.scale_by_adam`.
+    The bias is corrected by scalar factors only, for the reason given in `methods.optimise.scale_by_adam`.
     """
 
     def init(values: Any) -> AMSGradState:

@@ -1,4 +1,4 @@
-"""Generators: a trunk that turns noise into hidden arrays, and a last layer for each; or several such networks."""
+"""Generators: a trunk turns noise into hidden arrays, with a last layer for each array; or several such networks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ class Generator(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the noise; z has its entries row by row."""
+        """Shape of the noise; z holds the entries of the noise row by row."""
 
     @property
     def size(self) -> int:
-        """Number of weights that it generates."""
+        """Number of generated weights."""
 
     @property
     def capacity(self) -> int:
@@ -43,20 +43,20 @@ class Generator(Protocol):
 
     @property
     def parameters(self) -> int:
-        """Numbers that are learned, including parameters of outputs beyond `size`."""
+        """Number of learned values, including parameters of outputs beyond `size`."""
 
     @property
     def hidden(self) -> int:
-        """Entries of the arrays that the last layers take, which is the number of entries of one tangent."""
+        """Number of entries of the last layers' inputs, which is the number of entries of one tangent."""
 
     def start(self, key: Array, centre: Array) -> Tree:
-        """Parameters at the start of a fit; a last bias may start at the weights `centre` [size]."""
+        """Initial parameters of a fit; a last bias may start at the weights `centre` [size]."""
 
     def __call__(self, values: Tree, z: Array) -> Array:
         """Weights [size] for noise z [d]."""
 
     def squares(self, values: Tree) -> Tree:
-        """Products of the last layers with themselves, which `gram` needs and which are the same for every z."""
+        """Products of each last layer with itself, which are inputs of `gram` and the same for every z."""
 
     def gram(self, values: Tree, squares: Tree, z: Array) -> Array:
         """J'J [d, d] with J = dg/dz [size, d], without forming J, given `squares`."""
@@ -64,9 +64,9 @@ class Generator(Protocol):
 
 @dataclass(frozen=True)
 class Branches:
-    """Shared layers, and branches that each take a part of their output; the branches' outputs are the weights.
+    """Shared layers, and branches that each take a part of the shared output; the branches' outputs are the weights.
 
-    Without shared layers there is one branch, which takes the noise itself.
+    Without shared layers, there is one branch, which takes the noise.
     """
 
     size: int
@@ -83,7 +83,7 @@ class Branches:
 
     @property
     def capacity(self) -> int:
-        """Outputs of all branches."""
+        """Number of outputs of all branches."""
         return sum(prod(branch[-1].output) for branch in self.branches)
 
     @property
@@ -93,7 +93,7 @@ class Branches:
 
     @property
     def hidden(self) -> int:
-        """Numbers of one tangent."""
+        """Number of entries of one tangent."""
         return sum(prod(branch[-1].input) for branch in self.branches)
 
     def start(self, key: Array, centre: Array) -> Tree:
@@ -164,17 +164,17 @@ class Factorised:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """[d], the noise of all parts one after the other."""
+        """[d], the concatenated noise of all parts."""
         return (sum(prod(part.shape) for part in self.parts),)
 
     @property
     def size(self) -> int:
-        """Weights of all parts."""
+        """Number of weights of all parts."""
         return sum(part.size for part in self.parts)
 
     @property
     def capacity(self) -> int:
-        """Outputs of all parts."""
+        """Number of outputs of all parts."""
         return sum(part.capacity for part in self.parts)
 
     @property
@@ -184,11 +184,11 @@ class Factorised:
 
     @property
     def hidden(self) -> int:
-        """Numbers in one tangent of the largest part."""
+        """Number of entries of one tangent of the largest part."""
         return max(part.hidden for part in self.parts)
 
     def start(self, key: Array, centre: Array) -> Tree:
-        """Each part with its own key and its own weights of `centre`."""
+        """Initial parameters of each part, with its own key and its own range of `centre`."""
         keys = jax.random.split(key, len(self.parts))
         starts, first = [], 0
         for own, part in zip(keys, self.parts, strict=True):
@@ -202,11 +202,11 @@ class Factorised:
         return jnp.concatenate([part(own, noise) for part, own, noise in noises])
 
     def squares(self, values: Tree) -> Tree:
-        """The squares of each part."""
+        """Result of `squares` for each part."""
         return tuple(part.squares(own) for part, own in zip(self.parts, values, strict=True))
 
     def gram(self, values: Tree, squares: Tree, z: Array) -> Array:
-        """Blocks of the parts along the diagonal."""
+        """J'J with the blocks of the parts along the diagonal."""
         parts = zip(self.parts, values, squares, self._cut(z), strict=True)
         return jax.scipy.linalg.block_diag(*(part.gram(own, square, noise) for part, own, square, noise in parts))
 
@@ -231,7 +231,7 @@ def build_generator(config: GeneratorConfig, layout: Layout, generated: np.ndarr
 
 
 def _one(config: MLPGenerator | MatrixGenerator | CorrelatedGenerator, size: int, where: str) -> Branches:
-    """Generator of `size` weights; `where` begins messages about a part."""
+    """Generator of `size` weights; error messages begin with `where`, which names a part."""
     shared: tuple[Layer, ...] = ()
     branches: tuple[tuple[Layer, ...], ...]
     match config:
@@ -263,7 +263,7 @@ def _one(config: MLPGenerator | MatrixGenerator | CorrelatedGenerator, size: int
 
 
 def _matrices(shapes: Sequence[tuple[int, int]], rank: int | None) -> tuple[Layer, ...]:
-    """Matrix layers between consecutive shapes; the last has a bias of this rank. ValueError if it is too high."""
+    """Matrix layers between consecutive shapes; the last bias has the given rank. ValueError if that is too high."""
     pairs = list(pairwise(shapes))
     if rank is not None and rank > min(shapes[-1]):
         rows, columns = shapes[-1]

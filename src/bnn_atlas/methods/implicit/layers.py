@@ -30,16 +30,16 @@ class Layer(Protocol):
 
     @property
     def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
-        """Name of a parameter -> its shape and the bound of its uniform start."""
+        """Name of a parameter -> shape, and bound of the uniform initial distribution."""
 
     def apply(self, values: Values, x: Array) -> Array:
-        """Output for x."""
+        """Output of the layer for an input x."""
 
     def squares(self, values: Values, used: int) -> tuple[Array, ...]:
-        """Products of parameters alone that `gram` needs."""
+        """Products of the parameters with each other, which are inputs of `gram`."""
 
     def gram(self, values: Values, squares: tuple[Array, ...], tangents: Array, used: int) -> Array:
-        """Inner products [d, d] of how the first `used` outputs change for changes [d, ...] of x: J'J without J."""
+        """Inner products [d, d] of the changes in the first `used` outputs for changes [d, ...] of x: J'J without J."""
 
     def centred(self, values: Values, centre: Array) -> Values:
         """The parameters with the bias of the first outputs set to `centre` [used]."""
@@ -87,18 +87,18 @@ class Dense(NamedTuple):
         return changes @ changes.T
 
     def centred(self, values: Values, centre: Array) -> Values:
-        """The bias begins with `centre`."""
+        """The parameters with `centre` as the first entries of the bias."""
         return {**values, "bias": values["bias"].at[: len(centre)].set(centre)}
 
     def narrowed(self, values: Values, spread: float) -> Values:
-        """W times `spread`."""
+        """The parameters with W multiplied by `spread`."""
         return {**values, "weight": values["weight"] * spread}
 
 
 class Matrix(NamedTuple):
     """X -> (A X + C) W + B, with A [rows out, rows in], W [columns in, columns out], C [rows out, columns in].
 
-    B [rows out, columns out] has the output's shape; with a rank r it is left [rows out, r] @ right [r, columns out].
+    B [rows out, columns out] has the output's shape; with a rank r, B = left [rows out, r] @ right [r, columns out].
     """
 
     input: tuple[int, int]
@@ -134,9 +134,9 @@ class Matrix(NamedTuple):
         return rows.T @ rows, columns @ columns.T
 
     def gram(self, values: Values, squares: tuple[Array, ...], tangents: Array, used: int) -> Array:
-        """M'(WW' (x) A'A) M with M the tangents [d, rows in, columns in], minus the part of entries beyond `used`.
+        """M'(WW' (x) A'A) M with M the tangents [d, rows in, columns in], without entries beyond `used`.
 
-        <A S W, A T W> = <S, A'A T WW'> for any two tangents S and T, so no change of an output is formed.
+        <A S W, A T W> = <S, A'A T WW'> for any two tangents S and T, so the changes of the output are never formed.
         """
         of_rows, of_columns = squares
         products = jnp.einsum("ab,dbc,ce->dae", of_rows, tangents, of_columns)
@@ -153,21 +153,21 @@ class Matrix(NamedTuple):
         return -(-used // self.output[1])
 
     def centred(self, values: Values, centre: Array) -> Values:
-        """The bias begins with `centre`, row by row."""
+        """The parameters with `centre` as the first entries of the bias, row by row."""
         if self.rank is not None:
             raise ValueError("a bias of low rank cannot start at given weights")
         bias = values["bias"]
         return {**values, "bias": bias.ravel().at[: len(centre)].set(centre).reshape(bias.shape)}
 
     def narrowed(self, values: Values, spread: float) -> Values:
-        """W times `spread`, which scales everything that varies with x."""
+        """The parameters with W multiplied by `spread`, which scales everything that varies with x."""
         return {**values, "columns": values["columns"] * spread}
 
 
 def started(layers: tuple[Layer, ...], numbers: Array) -> tuple[Values, ...]:
-    """Parameters of layers at their uniform starts, cut from one long draw of numbers uniform on (-1, 1).
+    """Initial parameters of layers, cut from one long draw of numbers uniform on (-1, 1).
 
-    A draw for each parameter would take longer to compile.
+    Separate draws for each parameter would take longer to compile.
     """
     found, first = [], 0
     for layer in layers:
@@ -186,7 +186,7 @@ def parameters(layer: Layer) -> int:
 
 @jax.custom_jvp
 def elu(x: Array) -> Array:
-    """The activation x for x > 0 and exp(x) - 1 below, accurate to rounding near 1; its slope is exp(min(x, 0))."""
+    """The activation x if x > 0, else exp(x) - 1, accurate to rounding near 1; its slope is exp(min(x, 0))."""
     return jnp.maximum(x, 0) + (jnp.exp(jnp.minimum(x, 0)) - 1)
 
 

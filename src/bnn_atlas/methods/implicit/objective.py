@@ -1,7 +1,7 @@
 """The objective of a fit, estimates of its gradient from samples of weights, and its description in words.
 
-A fit maximises (log-likelihood + w_p log-prior) / T + w_H H. Divided by w_H, which moves no maximum, this is the
-evidence lower bound of a posterior with the likelihood to the power 1 / w_H and the prior to the power w_p / w_H; a
+A fit maximises (log-likelihood + w_p log-prior) / T + w_H H. Divided by w_H, which leaves the maxima unchanged, this is
+the evidence lower bound of a posterior with the likelihood to the power 1 / w_H and the prior to the power w_p / w_H; a
 normal prior of standard deviation s then has the standard deviation s sqrt(w_H / w_p).
 """
 
@@ -23,27 +23,28 @@ from bnn_atlas.posterior.density import Evaluate, LogDensity, Posterior, Target
 from bnn_atlas.posterior.prior_densities import PriorValues
 
 PRIOR_OF_CLASSES, PRIOR_OF_REGRESSION = 8.5e-4, 0.1
-"""Weights of the log prior in the published losses; the one for classes is yet to be divided by the rows of a batch."""
+"""Weights of the log prior in the published losses; the weight for classes must still be divided by the number of rows
+of a batch."""
 
 
 class TermWeights(NamedTuple):
-    """w_p and w_H."""
+    """The weights w_p of the prior and w_H of the entropy."""
 
     prior: float
     entropy: float
 
     @property
     def likelihood_power(self) -> float:
-        """Power of the likelihood in the posterior that the evidence lower bound belongs to."""
+        """Power of the likelihood in the posterior of the equivalent evidence lower bound."""
         return 1 / self.entropy if self.entropy else float("inf")
 
     @property
     def prior_scale(self) -> float:
-        """Factor on the standard deviation of a normal prior in that posterior."""
+        """Factor on the sd of a normal prior in the posterior of the equivalent evidence lower bound."""
         return (self.entropy / self.prior) ** 0.5 if self.prior else float("inf")
 
     def words(self, rows: int, temperature: float = 1.0) -> str:
-        """The evidence lower bound that the objective equals, for a posterior with `rows` rows at this temperature.
+        """Description of the equivalent evidence lower bound, for a posterior with `rows` rows at this temperature.
 
         A temperature T divides likelihood and prior, which has the effect of T times the weight of the entropy.
         """
@@ -80,19 +81,19 @@ def weights_of(config: ImplicitConfig, posterior: Posterior, rows: int) -> TermW
 
 
 class Estimate(NamedTuple):
-    """Estimates in one step."""
+    """Estimates made in one step."""
 
     objective: Array
     gradient: Array
-    """Gradient of -objective in q."""
+    """Gradient of -objective with respect to q."""
     search: Array | None
-    """[samples, ...]: the entropy's searches so far, if it has any."""
+    """[samples, ...]: state of the entropy's searches; None without a search."""
     singular: Array
     """Number of samples at which J'J was singular."""
 
 
 _Sums = tuple[Array, tuple[Array, Tree], Array]
-"""Sums of the objective, its slopes, and the number of samples at which J'J was singular."""
+"""Sums of the objective and its derivatives, and the number of samples at which J'J was singular."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Objective:
         return constant(len(self.family.generated), self.family.noise, self.family.sigma)
 
     def entropy(self, half_log_det: Array) -> Array:
-        """H from 1/2 log det."""
+        """The entropy H, given 1/2 log det."""
         return half_log_det + self.rest
 
     def prior(self, target: Target) -> PriorValues:
@@ -129,7 +130,7 @@ class Objective:
         return (density.log_likelihood + prior) / target.posterior.temperature + weights.entropy * entropy
 
     def estimate(self, keys: Array, q: Array, evaluate: Evaluate, target: Target, search: Array | None) -> Estimate:
-        """Estimate from one draw per key, in turn, so that memory does not grow with their number.
+        """Estimate from one draw per key, one at a time, so that memory does not grow with the number of draws.
 
         Args:
             keys: [samples].
@@ -156,7 +157,7 @@ class Objective:
     def _one(
         self, key: Array, q: Array, shared: Tree, evaluate: Evaluate, target: Target, search: Array | None
     ) -> tuple[Array, tuple[Array, Tree], Report]:
-        """The objective, and its slopes in q and in what all samples share."""
+        """The objective, and its derivatives with respect to q and to the quantities that all samples share."""
         noise_key, form_key = jax.random.split(key)
         noise = self.family.draw_noise(noise_key, q)
 
@@ -189,9 +190,9 @@ class Objective:
 
 
 def notes_of(config: ImplicitConfig, posterior: Posterior, rows: int) -> dict[str, str]:
-    """Notes by the name of a statistic: the form of its entropy, and the bound that the objective equals.
+    """Statistic -> note on the form of the entropy and on the bound that the objective equals.
 
-    Raises ValueError as `build_family`.
+    Raises ValueError in the same cases as `build_family`.
     """
     scoring = config.scoring(build_family(config, posterior).noise)
     scored, trained = (f"entropy: {form.words}" for form in (scoring, config.entropy))

@@ -1,8 +1,8 @@
 """The Laplace approximation with the generalised Gauss-Newton curvature, as a method of the runner.
 
 MacKay 1992 (A Practical Bayesian Framework for Backpropagation Networks); structures as in Daxberger et al. 2021
-(Laplace Redux). The noise comes from the likelihood: `sigma` is a standard deviation everywhere, a learned log sigma is
-one more parameter with Fisher information 2 per row, and predictions never add the noise a second time.
+(Laplace Redux). The noise comes from the likelihood: `sigma` is always a standard deviation, a learned log sigma is one
+more parameter with Fisher information 2 per row, and predictions never add the noise a second time.
 """
 
 import logging
@@ -39,11 +39,11 @@ class LaplaceState(NamedTuple):
     """A fit and the last draw from it."""
 
     search: lbfgs.LBFGSState
-    """At the maximum after the first phase."""
+    """State of the search, which is at the maximum after the first phase."""
     draw: Draw
     prior_sd: Array
-    """Inverse root [P] of the prior's precision at the maximum: -d^2 log p / d theta^2, or 1 / scale^2 where that is
-    almost 0 or negative; infinite for flat biases."""
+    """Inverse root [P] of the prior's precision at the maximum: -d^2 log p / d theta^2, or 1 / scale^2 where this
+    derivative is almost 0 or negative; infinite for flat biases."""
     form: Form
     """The curvature until the phase "curvature" ends, then a root of the inverse precision."""
     log_evidence: Array
@@ -55,8 +55,9 @@ def build_laplace(config: LaplaceConfig, posterior: Posterior, data: PosteriorDa
 
         theta ~ N(theta_MAP, T H^-1),    H = sum_i J_i^T Lambda_i J_i + diag(-d^2 log p(theta) / d theta^2)
 
-    The temperature T moves no maximum and multiplies the covariance. `last_layer` draws only the last layer's scalars
-    (and a learned log sigma), from the conditional of the full approximation with all other scalars at the maximum.
+    The temperature T multiplies the covariance and does not move the maximum. `last_layer` draws only the last layer's
+    scalars (and a learned log sigma), from the conditional of the full approximation with all other scalars at the
+    maximum.
 
     Statistics, all about the fit: `gradient_norm`, the length of the gradient g of the untempered log posterior at the
     maximum (on the kinks of relu it need not vanish); `newton_decrement` = sqrt(g^T H^-1 g), roughly the distance, in
@@ -161,7 +162,7 @@ def _prior_sd(centre: Array, target: Target) -> Array:
 
 
 def _invert(state: LaplaceState, select: np.ndarray, posterior: Posterior) -> LaplaceState:
-    """Turn the curvature into a root of the inverse precision, add evidence and decrement; called on the host."""
+    """Turn the curvature into a root of the inverse precision, and add evidence and decrement; called on the host."""
     layout, temperature = posterior.layout, posterior.temperature
     dtype = state.prior_sd.dtype
     root, log_determinant = factorise(state.form, np.asarray(state.prior_sd)[select], layout)
@@ -188,7 +189,7 @@ def _invert(state: LaplaceState, select: np.ndarray, posterior: Posterior) -> La
 
 
 def _check_prior(config: LaplaceConfig, posterior: Posterior, data: PosteriorData) -> None:
-    """Refuse priors whose precision the approximation cannot represent."""
+    """Raise ValueError for priors whose precision the approximation cannot represent."""
     if posterior.family.name == "empirical_covariance":
         raise ValueError(
             "a Laplace approximation needs a prior of independent parameters, and prior.kind empirical_covariance "

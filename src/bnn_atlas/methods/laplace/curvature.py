@@ -1,9 +1,10 @@
 """Generalised Gauss-Newton curvature of a log-likelihood: sum_i J_i^T Lambda_i J_i.
 
 J_i [outputs, P] is the Jacobian of a row's outputs (with the likelihood's own parameters as further outputs), and
-Lambda_i is the Fisher information of the likelihood in those outputs. It is positive semi-definite; for the categorical
-likelihood, and the Gaussian one with known noise, it is the Hessian itself (Martens 2020, New Insights and Perspectives
-on the Natural Gradient Method). With Lambda_i = L_i L_i^T, everything is computed from the rows of L_i^T J_i.
+Lambda_i is the Fisher information of the likelihood in those outputs. Lambda_i is positive semi-definite; for the
+categorical likelihood, and for the Gaussian likelihood with known noise, Lambda_i is the Hessian itself (Martens 2020,
+New Insights and Perspectives on the Natural Gradient Method). With Lambda_i = L_i L_i^T, everything is computed from
+the rows of L_i^T J_i.
 """
 
 import math
@@ -24,7 +25,7 @@ from bnn_atlas.posterior.density import Posterior, PosteriorData
 from bnn_atlas.posterior.likelihoods import noise
 
 PIECE_BYTES = 32 * 2**20
-"""Memory for the Jacobians of the rows that are computed together."""
+"""Bytes of memory for the Jacobians of rows that are computed together."""
 
 
 class WeightedRows(NamedTuple):
@@ -39,8 +40,8 @@ def fisher_root(config: LikelihoodConfig, outputs: Array, extra: Array) -> Array
 
     The likelihood's own parameters count as outputs after the network's. Gaussian: diag(1 / sigma, sqrt(2) d log
     sigma), where the second column belongs to a learned log sigma or to a second output; mean and noise do not mix, and
-    the noise's entry is the expectation of its Hessian, which can be negative for one row. Categorical: diag(sqrt p) -
-    p sqrt(p)^T, which gives diag(p) - p p^T.
+    the noise's entry is the expectation of the Hessian, which can be negative for a single row. Categorical: diag(sqrt
+    p) - p sqrt(p)^T, which gives diag(p) - p p^T.
     """
     if isinstance(config, CategoricalLikelihood):
         p = jax.nn.softmax(outputs, axis=0)
@@ -57,14 +58,14 @@ def fisher_root(config: LikelihoodConfig, outputs: Array, extra: Array) -> Array
 def gauss_newton(
     posterior: Posterior, data: PosteriorData, theta: Array, select: np.ndarray, piece: int | None = None
 ) -> Array:
-    """Curvature [p, p] in the chosen scalars, with all others fixed.
+    """Curvature [p, p] in the chosen scalars, with all other scalars fixed.
 
     Args:
         posterior: likelihood and network.
         data: the rows (of this device).
         theta: position [P].
         select: indices [p] of the scalars.
-        piece: rows at a time; None for as many as fit `PIECE_BYTES`.
+        piece: number of rows at a time; None for as many as fit `PIECE_BYTES`.
     """
 
     def add(rows: WeightedRows) -> Array:
@@ -76,7 +77,7 @@ def gauss_newton(
 
 
 def gauss_newton_diagonal(posterior: Posterior, data: PosteriorData, theta: Array, piece: int | None = None) -> Array:
-    """Diagonal [P] of the curvature; arguments as `gauss_newton`."""
+    """Diagonal [P] of the curvature; arguments as for `gauss_newton`."""
     select = np.arange(posterior.layout.size)
 
     def add(rows: WeightedRows) -> Array:
@@ -92,20 +93,20 @@ class Factors(NamedTuple):
     """
 
     inputs: Array
-    """Mean over rows of h h^T [fan_in (+ 1), fan_in (+ 1)], h the layer's input."""
+    """Mean over rows of h h^T [fan_in (+ 1), fan_in (+ 1)], where h is the layer's input."""
     outputs: Array
-    """Sum over rows and columns of L_i of d d^T [fan_out, fan_out], d the gradient in the layer's output."""
+    """Sum over rows and columns of L_i of d d^T [fan_out, fan_out], where d is the gradient in the layer's output."""
 
 
 class KroneckerCurvature(NamedTuple):
-    """Factors by layer, and the curvature in the likelihood's own parameters [e]."""
+    """Factors by layer, and the curvature [e] in the likelihood's own parameters."""
 
     layers: tuple[Factors, ...]
     extra: Array
 
 
 def dense_layers(layout: Layout) -> tuple[int, ...]:
-    """Numbers of the layers of a network in which all layers are dense.
+    """Indices of the layers of a network in which all layers are dense.
 
     Raises:
         ValueError: there are parameters outside of dense layers.
@@ -123,8 +124,8 @@ def dense_layers(layout: Layout) -> tuple[int, ...]:
 def kronecker(posterior: Posterior, data: PosteriorData, theta: Array, piece: int | None = None) -> KroneckerCurvature:
     """Kronecker-factored curvature (Martens and Grosse 2015; exact over the outputs as in Botev et al. 2017).
 
-    It equals the diagonal blocks of the full curvature if a layer's inputs and output gradients are independent over
-    rows, and always for a single layer with equal Lambda_i. Arguments as `gauss_newton`.
+    The result equals the diagonal blocks of the full curvature if a layer's inputs and output gradients are independent
+    over rows, and always for a single layer with equal Lambda_i. Arguments as for `gauss_newton`.
     """
     layout = posterior.network.layout
     numbers = dense_layers(layout)
@@ -206,7 +207,7 @@ def _scaled_jacobian(posterior: Posterior, theta: Array, select: np.ndarray, row
 
 
 def _piece(posterior: Posterior, theta: Array, numbers: int) -> int:
-    """Number of rows whose Jacobians, with this many numbers per output, fit `PIECE_BYTES`."""
+    """Number of rows whose Jacobians fit `PIECE_BYTES`, for a given size of the Jacobian per output."""
     outputs = posterior.network.layout.parameters[-1].fan_out + len(theta) - posterior.network.layout.size
     return max(1, PIECE_BYTES // (numbers * outputs * theta.dtype.itemsize))
 
@@ -214,7 +215,7 @@ def _piece(posterior: Posterior, theta: Array, numbers: int) -> int:
 def _sum_over_rows(
     posterior: Posterior, data: PosteriorData, function: Callable[[WeightedRows], Any], piece: int
 ) -> Any:
-    """Sum of `function` over all rows, a piece at a time, and over the devices that share them."""
+    """Sum of `function` over all rows, a piece at a time, and over the devices that share the rows."""
     count = len(data.y)
     piece = min(piece, count)
     weights = jnp.ones(count, data.prior.loc.dtype) if data.weights is None else data.weights

@@ -15,20 +15,20 @@ MEMORY = 10
 ROUNDING = 8
 """Values that differ by less than this many units in the last place count as equal."""
 LAST_STALL = 2
-"""The search ends after this many consecutive steps without a rise; after the first of them the memory is emptied."""
+"""The search ends after this many consecutive steps without a rise; the first such step also empties the memory."""
 
 _optimiser = optax.lbfgs(memory_size=MEMORY)
 
 
 class LBFGSState(NamedTuple):
-    """Position [P], the untempered log posterior and its gradient [P], and the search's memory."""
+    """Position [P], untempered log posterior, gradient [P] of the log posterior, and the memory of the search."""
 
     position: Array
     value: Array
     gradient: Array
     memory: optax.OptState
     stalls: Array
-    """Consecutive steps so far without a rise."""
+    """Number of consecutive steps so far without a rise."""
 
 
 def start(position: Array, target: Target) -> LBFGSState:
@@ -40,7 +40,7 @@ def start(position: Array, target: Target) -> LBFGSState:
 def step(state: LBFGSState, target: Target, tolerance: float) -> LBFGSState:
     """One step uphill, or none if the length of the gradient is at most `tolerance` or the search is over.
 
-    A step is undone if it makes the log posterior lower or not finite, and also if the log posterior stays equal within
+    A step is undone if it makes the log posterior lower or non-finite, or if the log posterior stays equal to within
     rounding while the gradient gets longer. The next step then starts again along the gradient.
     """
     active = (jnp.linalg.norm(state.gradient) > tolerance) & (state.stalls < LAST_STALL)
@@ -53,8 +53,8 @@ def _ascend(state: LBFGSState, target: Target) -> LBFGSState:
         -state.gradient, state.memory, state.position, value=-state.value, grad=-state.gradient, value_fn=objective
     )
     position = optax.apply_updates(state.position, changes)
-    value, gradient = memory[-1].value, memory[-1].grad  # as the line search has left them, at the new position
-    # Near the maximum, values differ by less than their rounding, and only the gradient tells better from worse.
+    value, gradient = memory[-1].value, memory[-1].grad  # as left by the line search, at the new position
+    # Near the maximum, values differ by less than their rounding errors, and only the gradient shows which is better.
     level = -value >= state.value - ROUNDING * jnp.finfo(value.dtype).eps * jnp.abs(state.value)
     flatter = level & (jnp.linalg.norm(gradient) < jnp.linalg.norm(state.gradient))
     higher = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient)) & ((-value > state.value) | flatter)

@@ -3,8 +3,8 @@
 The devices compute the curvature (`compute_curvature`). The host turns it, in double precision, into a root S
 (`factorise`): S S^T = H^-1, with H = curvature + diag(prior precision). The devices apply the root (`apply_root`).
 Multiplied by the prior's standard deviations s from both sides, H becomes diag(s) curvature diag(s) + I, with
-eigenvalues of at least 1 whatever the rounding of the curvature. Where the prior is flat, s is infinite: 1 replaces it
-and the entry of I is 0, so the curvature must suffice.
+eigenvalues of at least 1 whatever the rounding of the curvature. Where the prior is flat, s is infinite: 1 is used in
+place of s, and the entry of I is 0, so the curvature alone must determine the scalar.
 """
 
 import logging
@@ -34,7 +34,7 @@ Structure = Literal["full", "last_layer", "diagonal", "kronecker"]
 _factorising = threading.Lock()
 
 LARGEST = 20_000
-"""Rows of the largest matrix that is factorised."""
+"""Number of rows of the largest matrix that is factorised."""
 UNDETERMINED = (
     "a Laplace approximation has no covariance: the data do not determine a combination of parameters at the maximum "
     "(to rounding; float64: true is more accurate), and the prior is flat along it; give the biases a proper prior, or "
@@ -58,8 +58,8 @@ class LayerFactors(NamedTuple):
     """One dense layer, in the notation of `curvature.Factors`: the factors, then a root.
 
     With eigenvectors U and V of the factors, scaled by the prior to `outputs` = diag(rows) U and `inputs` =
-    diag(columns) V, the root gives W = outputs (U^T noise V * spread) inputs^T for noise [fan_out, columns]. U^T and
-    V^T make it the same root whatever signs, and whatever basis of equal eigenvalues, a machine's LAPACK chooses.
+    diag(columns) V, the root gives W = outputs (U^T noise V * spread) inputs^T for noise [fan_out, columns]. With U^T
+    and V^T, the root does not depend on the signs, or the basis for equal eigenvalues, that a machine's LAPACK chooses.
     """
 
     inputs: Any
@@ -68,7 +68,7 @@ class LayerFactors(NamedTuple):
 
 
 class Kronecker(NamedTuple):
-    """Factors by layer, and [e] for the likelihood's own parameters, None if it has none."""
+    """Factors by layer, and an array [e] for the likelihood's own parameters (None if there are none)."""
 
     layers: tuple[LayerFactors, ...]
     extra: Any
@@ -124,8 +124,8 @@ def factorise(form: Form, prior_sd: np.ndarray, layout: Layout) -> Root:
 
     Args:
         form: the curvature.
-        prior_sd: inverse root of the prior's precision [p], for the scalars that the form covers; for a Kronecker form
-            it is finite and, in every layer, a product of one number per row and one per column (`separable`).
+        prior_sd: inverse root of the prior's precision [p], for the scalars that the form covers. For a Kronecker form,
+            it must be finite and, in every layer, a product of one number per row and one per column (`separable`).
         layout: layout of the network with the likelihood's parameters.
 
     Raises:
@@ -209,7 +209,7 @@ def named_arrays(form: Form, layout: Layout) -> dict[str, Any]:
 
 
 def separable(layout: Layout, prior_sd: np.ndarray) -> bool:
-    """Whether in every dense layer a scalar's prior standard deviation is a product of its row's and its column's."""
+    """Whether prior standard deviations in dense layers are products of one number per row and one per column."""
     for number in dense_layers(_network(layout)):
         logs = np.log(_matrix(layout, number, np.asarray(prior_sd, np.float64)))
         if not np.allclose(logs - logs[:1] - logs[:, :1] + logs[0, 0], 0, atol=1e-5):
@@ -223,7 +223,7 @@ def _dense_root(whitened: np.ndarray, proper: np.ndarray, rounding: float) -> tu
     precision = whitened + np.diag(proper.astype(np.float64))
     try:
         lower = linalg.cholesky(precision, lower=True)
-        # What is left of a scalar's precision given the scalars before it.
+        # The precision of a scalar that remains, given the scalars before it.
         if not proper.all() and np.any(np.diag(lower) ** 2 <= rounding * np.diag(precision)):
             raise ValueError(UNDETERMINED)
     except linalg.LinAlgError:
