@@ -9,7 +9,7 @@ from bnn_atlas.models.mlp import ACTIVATIONS, FeatureMajorDense, lecun_normal
 
 
 class CNNLSTM(nn.Module):
-    """Embedding, convolution over words, maxima of `pool` positions, activation, LSTM; outputs from its last state.
+    """Embedding, convolution over words, maxima of `pool` positions, activation, LSTM; outputs from its final state.
 
     Taking the maxima before an increasing activation such as relu or elu changes nothing; silu needs `pool` 1.
     """
@@ -33,7 +33,7 @@ class CNNLSTM(nn.Module):
 
 
 class Embedding(nn.Module):
-    """Row t of the table [vocabulary, width] for each token t, NaN for a token outside it; starts truncated-normal."""
+    """Row t of a table [vocabulary, width] for each token t, NaN for other tokens; starts truncated-normal."""
 
     vocabulary: int
     width: int
@@ -46,10 +46,10 @@ class Embedding(nn.Module):
 
 
 class WordConvolution(nn.Module):
-    """Maxima over `pool` positions p of b[o] + sum_{c, k} W[o, c, k] x[c, p + k], for p with all words inside.
+    """Maxima over `pool` positions p of b[o] + sum_{c, k} W[o, c, k] x[c, p + k], where all words lie inside.
 
-    W [filters, width, kernel]. One matrix product gives every filter part at every word; the parts are then shifted and
-    added, which moves fewer numbers than gathering the words under each filter, since filters < width.
+    W [filters, width, kernel]. One matrix product computes every filter part at every word; the parts are then shifted
+    and added, which moves fewer numbers than gathering the words under each filter, since filters < width.
     """
 
     filters: int
@@ -93,12 +93,12 @@ class LSTM(nn.Module):
         weight = self.param("weight", lecun_normal, (4 * self.cells, features + self.cells))
         bias = self.param("bias", nn.initializers.zeros_init(), (4 * self.cells,))
         by_state = weight[:, features:]
-        # What the inputs contribute to all steps, in one product.
+        # The contribution of the inputs to all steps, in one product.
         ahead = jnp.einsum("gf,ftr->tgr", weight[:, :features], x)
 
         def step(state: tuple[Array, Array], inputs: Array) -> tuple[tuple[Array, Array], None]:
             h, c = state
-            # The bias is not in `ahead`: XLA would split its gradient, a large sum, among all cores, however many.
+            # The bias is not in `ahead`: XLA would split its gradient, a large sum, among all available cores.
             i, g, f, o = jnp.split(inputs + by_state @ h + bias[:, None], 4)
             c = jax.nn.sigmoid(f + 1) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
             return (jax.nn.sigmoid(o) * jnp.tanh(c), c), None

@@ -24,9 +24,10 @@ Padding = tuple[tuple[int, int], tuple[int, int]]
 class Convolution(nn.Module):
     """y[o, p] = sum_{c, k} W[o, c, k] x[c, s p + k] + b[o], x padded by zeros; W [filters, channels, kernel, kernel].
 
-    `padding` is the number of zeros on every side, or `SAME`: as many as make the output ceil(size / stride) wide; an
-    odd one goes after the pixels. With `pool` = (window, stride), `max_pool` reduces y before b is added, which changes
-    no maximum and saves additions. W starts by `initialiser`, b at zero; without `use_bias` there is no b.
+    `padding` is the number of zeros on every side, or `SAME`: as many as make the output ceil(size / stride) wide; if
+    the number is odd, the extra zero follows the pixels. With `pool` = (window, stride), `max_pool` reduces y before b
+    is added, which changes no maximum and saves additions. W starts from `initialiser`, b from zero; without `use_bias`
+    there is no b.
     """
 
     filters: int
@@ -58,7 +59,7 @@ def by_library(weight: Array, x: Array, stride: int, zeros: Padding) -> Array:
 
 
 def by_patches(weight: Array, x: Array, stride: int, zeros: Padding) -> Array:
-    """The same convolution as one matrix product; since rows come last, every slice of a patch is contiguous."""
+    """The same convolution as one matrix product; rows are the last axis, so every slice of a patch is contiguous."""
     filters, _, kernel, _ = weight.shape
 
     def multiply(weight: Array, x: Array) -> Array:
@@ -80,7 +81,7 @@ def _padding(size: int, kernel: int, stride: int, padding: int | str) -> tuple[i
 
 
 def _views(x: Array, axis: int, window: int, stride: int) -> list[Array]:
-    """For each position in a window, the entries at this position of all windows along an axis."""
+    """For each position in a window along an axis, the entries of all windows at this position."""
     last = (x.shape[axis] - window) // stride * stride
     return [jax.lax.slice_in_dim(x, shift, shift + last + 1, stride, axis) for shift in range(window)]
 
@@ -88,7 +89,7 @@ def _views(x: Array, axis: int, window: int, stride: int) -> list[Array]:
 def max_pool(x: Array, window: int, stride: int) -> Array:
     """Maxima over the windows of window x window positions that lie inside x [channels, height, width, rows].
 
-    Computed along one axis after the other from shifted views, since the gradient of `jax.lax.reduce_window` is slow on
+    Computed along one axis at a time from shifted views, since the gradient of `jax.lax.reduce_window` is slow on
     a CPU. Equal maxima share the gradient.
     """
 
@@ -115,12 +116,12 @@ def average_pool(x: Array, size: int) -> Array:
 class FilterResponseNorm(nn.Module):
     """y = max(gain x / sqrt(nu^2 + 1e-6) + bias, threshold), nu^2 the mean of x^2 over a row's positions (by channel).
 
-    Singh and Krishnan 2020. It takes no statistics over rows, so the likelihood is a product over rows.
+    Singh and Krishnan 2020. No statistics are taken over rows, so the likelihood is a product over rows.
     """
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        """The same shape as x [channels, height, width, rows]."""
+        """Normalised values, with the shape of x [channels, height, width, rows]."""
 
         def parameter(name: str, init: Callable[..., Array]) -> Array:
             return self.param(name, init, (x.shape[0],))[:, None, None, None]

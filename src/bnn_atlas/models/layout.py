@@ -43,7 +43,7 @@ class Layout:
 
     @cached_property
     def size(self) -> int:
-        """Length of the flat vector."""
+        """Number of scalars in the flat vector."""
         return sum(p.size for p in self.parameters)
 
     @cached_property
@@ -68,7 +68,7 @@ class Layout:
 
     def flatten(self, arrays: "Mapping[str, Array]") -> "Array":
         """Flat vector [size] of named arrays; the inverse of `unflatten`."""
-        # Importing JAX takes time, and reading a trace needs only the names.
+        # Importing JAX takes time, and reading a trace uses only the names.
         from jax import numpy as jnp
 
         return jnp.concatenate([jnp.ravel(arrays[p.name]) for p in self.parameters])
@@ -121,7 +121,7 @@ class Layout:
         return np.flatnonzero(chosen)
 
     def per_scalar(self, value: Mapping[str, float]) -> np.ndarray:
-        """Vector [size] that gives each scalar the number of its parameter, from numbers by parameter name."""
+        """Vector [size] with each scalar's value, from values by parameter name."""
         return np.concatenate([np.full(p.size, value[p.name]) for p in self.parameters])
 
     def to_dict(self) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ lecun_normal = nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal
 
 
 class FeatureMajorDense(nn.Module):
-    """h -> W h + b for h [fan_in, rows]; W [features, fan_in] starts by `initialiser`, b [features] at zero."""
+    """h -> W h + b for h [fan_in, rows]; W [features, fan_in] starts from `initialiser`, b [features] from zero."""
 
     features: int
     use_bias: bool = True

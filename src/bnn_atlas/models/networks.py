@@ -35,15 +35,15 @@ from bnn_atlas.models.resnet_frn import ResNetFRN, WideResNetFRN
 CACHE_LINE = 16
 """Single-precision numbers per cache line."""
 PIECE = 16
-"""Number of images that a convolutional network takes together on a CPU, so that activations stay in the caches."""
+"""Number of images that a convolutional network processes together on a CPU, so that activations stay in the caches."""
 PIECE_BYTES = 2**19
-"""Bytes of a dense network's hidden activations, in single precision, that are computed together on a CPU."""
+"""Bytes of hidden activations, in single precision, that a dense network computes together on a CPU."""
 ROWS_PER_UNIT = 4
-"""Least number of rows computed together per unit of the widest layer; for fewer, reading the weights does not pay."""
+"""Smallest number of rows computed together per unit of the widest layer; with fewer, reading the weights dominates."""
 
 
 class ShapeError(ValueError):
-    """A model that cannot take rows of this shape."""
+    """Raised for a model that cannot take rows of this shape."""
 
 
 class Network(NamedTuple):
@@ -51,13 +51,13 @@ class Network(NamedTuple):
 
     layout: Layout
     arrange: Callable[[Array], Array]
-    """Rows [n, ...] -> x as `apply` takes it, possibly with rows of zeros appended."""
+    """Rows [n, ...] -> x in the form that `apply` takes, possibly with rows of zeros appended."""
     apply: Callable[[Array, Array], Array]
     """(parameters [layout.size], arranged x) -> outputs [outputs, rows]."""
     initialise: Callable[[Array], Array]
     """key -> parameters [layout.size], from the layers' initialisers."""
     piece: int | None = None
-    """Number of rows that are computed together, as many as fit a CPU's caches; None for all."""
+    """Number of rows that are computed together, chosen to fit a CPU's caches; None for all rows."""
 
 
 def build_network(config: ModelConfig, shape: tuple[int, ...], outputs: int, vocabulary: int = 0) -> Network:
@@ -110,9 +110,9 @@ def on_cpu(piece: int | None) -> int | None:
 def piece_of(hidden: tuple[int, ...]) -> int | None:
     """Rows that a dense network computes together on a CPU; None for a linear model, which has no activations.
 
-    As many as have `PIECE_BYTES` of hidden activations, or `ROWS_PER_UNIT` for each unit of the widest layer if that is
-    more, rounded up to whole cache lines. The number depends on the widths and not on the machine, since rounding
-    depends on it.
+    The number has `PIECE_BYTES` of hidden activations, but at least `ROWS_PER_UNIT` rows for each unit of the widest
+    layer, and is rounded up to whole cache lines. The number depends on the widths and not on the machine, since
+    rounding depends on the number.
     """
     if not hidden:
         return None
@@ -121,7 +121,7 @@ def piece_of(hidden: tuple[int, ...]) -> int | None:
 
 
 def _check(config: ModelConfig, shape: tuple[int, ...], vocabulary: int) -> None:
-    """Refuse rows that the model cannot take."""
+    """Raise ShapeError for rows that the model cannot take."""
     tokens, image = vocabulary > 0, vocabulary == 0 and len(shape) == 3
     match config:
         case MLPConfig():
@@ -154,7 +154,7 @@ def functional(
     """A stateless Flax module as functions of a flat vector.
 
     Layers (modules with their own parameters) are numbered and ordered by their first call, and parameters within a
-    layer by name. Roles and fans follow from the parameters' names, see `_parameter`.
+    layer by name. Roles and fans follow from the parameters' names; see `_parameter`.
 
     Args:
         module: returns outputs [outputs, rows].
@@ -165,7 +165,7 @@ def functional(
     layout = _layout(module, example)
 
     def cut(vector: Array) -> dict[str, Array]:
-        # The gradient of a split joins the pieces; the gradient of slices would add up padded vectors, which is slower.
+        # The gradient of a split joins the pieces; the gradient of slices would sum padded vectors, which is slower.
         pieces = jax.lax.split(vector, [p.size for p in layout.parameters])
         return {p.name: piece.reshape(p.shape) for p, piece in zip(layout.parameters, pieces, strict=True)}
 
@@ -192,7 +192,7 @@ def _in_pieces(function: Callable[[Array], Array], x: Array, piece: int | None) 
 
 
 def feature_major(x: Array) -> Array:
-    """Rows [n, ...] as [features, n + up to 15 columns of zeros], so that every feature starts at a cache line."""
+    """Rows [n, ...] as [features, n + up to 15 columns of zeros], so that every feature starts on a cache line."""
     flat = x.reshape(len(x), -1).T
     return jnp.pad(flat, ((0, 0), (0, -len(x) % CACHE_LINE)))
 
@@ -227,7 +227,7 @@ def _parameter(name: str, shape: tuple[int, ...], layer: int) -> Parameter:
     """Role and fans of a parameter.
 
     `weight` is [out, in, *kernel], with fans that count the kernel's positions (an LSTM's four gates all count as out).
-    `table` has one row per token; an output is one entry, not a sum, so its fan_in is 1. All other parameters have one
+    `table` has one row per token; an output is one entry and not a sum, so fan_in is 1. All other parameters have one
     entry per output.
     """
     kind = name.rpartition(".")[2]
@@ -245,7 +245,7 @@ def _parameter(name: str, shape: tuple[int, ...], layer: int) -> Parameter:
 def over_orbit(network: Network, orbit: AugmentationConfig, shape: tuple[int, ...]) -> Network:
     """The network with outputs log (1 / K) sum_k softmax f(g_k x), over the K changes of `orbit_of`.
 
-    Their softmax is the mean of the probabilities. Raises ShapeError for rows that are not images.
+    The softmax of these outputs is the mean of the probabilities. Raises ShapeError for rows that are not images.
     """
     if len(shape) != 3:
         raise ShapeError(f"an orbit needs images (height, width, channels), but a row of the data has shape {shape}")
@@ -261,10 +261,10 @@ def over_orbit(network: Network, orbit: AugmentationConfig, shape: tuple[int, ..
 
 
 def orbit_of(images: Array, orbit: AugmentationConfig) -> Array:
-    """Images [n, height, width, channels] after each of the K changes that an augmentation draws from, [K, n, ...].
+    """Images [n, height, width, channels] after each of the K possible changes of an augmentation, [K, n, ...].
 
-    These are (2 crop + 1)^2 shifts by whole pixels, with the outermost pixels repeated, and, with `flip`, also each of
-    them mirrored left to right, as in `methods.minibatch.augmented`.
+    The changes are (2 crop + 1)^2 shifts by whole pixels, with the outermost pixels repeated; with `flip`, each shift
+    also appears mirrored left to right, as in `methods.minibatch.augmented`.
     """
     height, width = images.shape[1:3]
     moves = range(-orbit.crop, orbit.crop + 1)

@@ -14,8 +14,8 @@ class ResNetFRN(nn.Module):
     """Residual network for small images, as in Izmailov et al. 2021 (depth 20, silu).
 
     A 3x3 convolution of 16 filters with norm and activation; three stacks of (depth - 2) / 6 blocks with 16, 32 and 64
-    filters; the mean over all positions; outputs. The second and third stack begin with stride 2. All convolutions have
-    biases; weights start He-normal.
+    filters; the mean over all positions; outputs. The second and third stacks begin with stride 2. All convolutions
+    have biases; weights start He-normal.
     """
 
     outputs: int

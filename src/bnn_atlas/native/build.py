@@ -1,6 +1,7 @@
 """Builds the compiled gradient: `python -m bnn_atlas.native.build`, with a C++ compiler and jaxlib's headers.
 
-The library is stored next to its sources under a name that contains their hash, so that a stale one is never used.
+The library is stored next to its sources under a name that contains a hash of the sources, so that an outdated library
+is never used.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-fast-math")
-"""Every operation is rounded as written: bits must not depend on what a compiler contracts or reorders."""
+"""Every operation is rounded as written, so that results do not depend on what a compiler contracts or reorders."""
 AVX2 = ("-mavx2", "-mfma", "-mno-avx512f", "-DISA=avx2")
 AVX512 = (
     *("-mavx2", "-mfma", "-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl"),
@@ -36,11 +37,11 @@ LOST = "narrow dense networks are sampled through XLA, which takes about twice a
 
 
 class BuildError(RuntimeError):
-    """The library cannot be built here."""
+    """Raised if the library cannot be built here."""
 
 
 def source_digest() -> str:
-    """SHA-256 of the sources and the compiler options, which the kernel's numbers depend on."""
+    """SHA-256 of the sources and the compiler options, which determine the kernel's results."""
     digest = hashlib.sha256(repr((FLAGS, sorted(UNITS.items()), LINKED)).encode())
     for file in sorted([*FOLDER.glob("*.cpp"), *FOLDER.glob("*.h")]):
         digest.update(f"{file.name}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
@@ -48,7 +49,7 @@ def source_digest() -> str:
 
 
 def library() -> Path:
-    """Path of the library for these sources and the installed jaxlib, whether it exists or not."""
+    """Path of the library for these sources and the installed jaxlib, even if the file does not exist yet."""
     key = hashlib.sha256(f"{source_digest()} {version('jaxlib')}".encode()).hexdigest()[:16]
     return FOLDER / f"gradient-{key}.so"
 
@@ -57,7 +58,7 @@ def compiler() -> list[str]:
     """Command of the C++ compiler: CXX, or the first of c++, g++ and clang++ that is installed.
 
     Raises:
-        BuildError: none is installed.
+        BuildError: no compiler is installed.
     """
     if asked := shlex.split(os.environ.get("CXX", "")):
         return asked
@@ -83,7 +84,7 @@ def build() -> Path:
     """Build the library if it is missing, and remove libraries built from other sources.
 
     Raises:
-        BuildError: it cannot be built here; the message says why.
+        BuildError: the library cannot be built here; the message says why.
     """
     if sys.platform != "linux" or platform.machine() not in PROCESSORS:
         raise BuildError(f"it needs Linux on x86-64, and this is {sys.platform} on {platform.machine()}")
@@ -118,7 +119,7 @@ def build() -> Path:
 
 
 def main() -> None:
-    """Build the library, or say in one line what is lost without it."""
+    """Build the library, or print one line with the reason and the consequence."""
     try:
         build()
     except (BuildError, OSError, PackageNotFoundError) as error:

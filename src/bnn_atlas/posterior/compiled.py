@@ -30,13 +30,13 @@ log = logging.getLogger(__name__)
 
 ACTIVATIONS = ("identity", "relu", "tanh", "sigmoid", "silu", "gelu")
 HEADS = ("known_noise", "learned_noise", "exp_noise", "softplus_noise", "categorical")
-"""In the order of gradient.h."""
+"""Kinds of likelihood, in the order of gradient.h."""
 NAME = f"bnn_atlas_{source_digest()[:16]}"
-"""Name of the call in compiled programs; it depends on the sources, since these programs are cached."""
+"""Name of the call in compiled programs; it depends on the sources, since compiled programs are cached."""
 
 
 class Kernel(NamedTuple):
-    """A dense network and its likelihood, as the compiled code takes them; see `native/gradient.h`."""
+    """A dense network and its likelihood, in the form that the compiled code takes; see `native/gradient.h`."""
 
     widths: tuple[int, ...]
     activation: str
@@ -48,22 +48,22 @@ class Kernel(NamedTuple):
     def gradient(
         self, theta: Array, x: Array, y: Array, weights: Array | None, rows: Array | None = None, *, by_feature: bool
     ) -> tuple[Array, Array]:
-        """Log-likelihood and its gradient [P].
+        """Log-likelihood, and the gradient [P] of the log-likelihood.
 
         Args:
             theta: parameters [P].
             x: inputs, float32: [features, stride] with `by_feature`, else [n, features].
             y: targets [n], float32, or int32 for classes.
             weights: weights of the rows [n], or None.
-            rows: indices [b] of the rows that count, in this order; None for all.
-            by_feature: the arrangement of x.
+            rows: indices [b] of the rows to use, in this order; None for all rows.
+            by_feature: whether x is arranged by feature.
         """
         return self._call(theta.size, theta, x, y, weights, rows, by_feature)
 
     def value(
         self, theta: Array, x: Array, y: Array, weights: Array | None, rows: Array | None = None, *, by_feature: bool
     ) -> Array:
-        """The log-likelihood alone: bit for bit the value that `gradient` returns."""
+        """The log-likelihood without gradient, bit for bit equal to the value that `gradient` returns."""
         return self._call(0, theta, x, y, weights, rows, by_feature)[0]
 
     def _call(
@@ -90,9 +90,9 @@ class Kernel(NamedTuple):
 
 @cache
 def available() -> bool:
-    """Register the compiled gradient with JAX and return whether that worked; if not, a line in the log says why.
+    """Register the compiled gradient with JAX and return whether this succeeded; if not, the log says why.
 
-    The log of a job does not repeat it on the terminal (`logs.logged`).
+    In a job, this line goes only to the log and not to the terminal (`logs.logged`).
     """
     try:
         file = library()
@@ -109,7 +109,7 @@ def available() -> bool:
 
 
 WIDEST = 64
-"""Largest number of inputs, hidden units and outputs for the kernel; in wider layers XLA's products are faster."""
+"""Largest number of inputs, hidden units and outputs for the kernel; for wider layers, XLA's products are faster."""
 DEEPEST = 64
 
 
@@ -123,8 +123,8 @@ def kernel_for(
 ) -> Kernel | None:
     """The kernel for a posterior with these settings; None if XLA computes its gradients.
 
-    The kernel, if it has been built, handles dense networks in single precision on a CPU, with at most `WIDEST` inputs
-    and units in a layer and any activation but `elu`; see `PosteriorConfig.kernel`.
+    The kernel, if built, handles dense networks in single precision on a CPU, with at most `WIDEST` inputs and units
+    per layer and any activation except `elu`; see `PosteriorConfig.kernel`.
     """
     if choice == "xla" or not isinstance(model, MLPConfig) or dtype != np.float32 or not runtime.on_cpu():
         return None
@@ -148,5 +148,5 @@ def kernel_for(
 
 
 def kernel_name(kernel: Kernel | None) -> str:
-    """The kernel's name in a trace's provenance and fingerprint: traces with different names have different bits."""
+    """Name of the kernel in a trace's provenance and fingerprint; kernels with different names round differently."""
     return "xla" if kernel is None else f"compiled {source_digest()[:16]}"

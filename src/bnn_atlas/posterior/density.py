@@ -23,7 +23,7 @@ Sum = TypeVar("Sum")
 
 
 class LogDensity(NamedTuple):
-    """Untempered log-likelihood and log-prior at one parameter vector, kept apart for accurate differences."""
+    """Untempered log-likelihood and log-prior at one parameter vector, separate so that differences are accurate."""
 
     log_likelihood: Array
     log_prior: Array
@@ -40,7 +40,7 @@ Evaluate = Callable[[Array], Evaluation]
 
 
 class Place(NamedTuple):
-    """A position [P] and the densities there."""
+    """A position [P] and the densities at that position."""
 
     position: Array
     density: LogDensity
@@ -56,26 +56,26 @@ def tempered_gain(new: LogDensity, old: LogDensity, temperature: float) -> Array
 
 
 class PosteriorData(NamedTuple):
-    """Arrays that a posterior is conditioned on. Compiled functions take them as arguments, so one serves all data."""
+    """Arrays that a posterior is conditioned on; arguments of compiled functions, so one function serves all data."""
 
     x: Array
     """[rows, ...], each row with the shape that the model takes."""
     y: Array
     """[rows]."""
     weights: Array | None
-    """[rows]: 1, or 0 for rows that only fill up the last shard; None where every row counts."""
+    """[rows]: 1, or 0 for rows that only fill up the last shard; None if every row counts."""
     prior: PriorValues
 
 
 class FullBatch(NamedTuple):
-    """All rows as the network takes them, for gradients of the full data."""
+    """All rows in the form that the network takes, for gradients of the full data."""
 
     x: Array
     """Arranged rows; if they are cut into pieces (micro-batches), the first axis counts the pieces."""
     y: Array
     """[rows] or [piece, rows], with zeros for rows that the arrangement added."""
     weights: Array | None
-    """1 for rows and 0 for added rows; None where none was added."""
+    """1 for rows and 0 for added rows; None if no row was added."""
     prior: PriorValues
 
 
@@ -88,26 +88,26 @@ class Posterior(NamedTuple):
     family: Family
     temperature: float
     micro_batches: int = 1
-    """Pieces in which the full-data gradient is accumulated, to bound its memory."""
+    """Number of pieces in which the full-data gradient is accumulated, to limit memory."""
     shards: int = 1
-    """Devices that share the rows; above 1, densities are summed over the mesh axis `data`."""
+    """Number of devices that share the rows; if it is above 1, densities are summed over the mesh axis `data`."""
     most_rows: int | None = None
-    """Largest number of rows, of whatever data, whose gradient fits the memory of one device; None for no limit."""
+    """Largest number of rows (of any data) whose gradient fits the memory of one device; None for no limit."""
     kernel: Kernel | None = None
-    """Computes log-likelihoods and gradients instead of XLA; second derivatives still go through XLA."""
+    """Computes log-likelihoods and gradients in place of XLA; second derivatives are still computed by XLA."""
 
     def arrange(self, data: PosteriorData) -> FullBatch:
-        """The rows as `evaluate` takes them; call it once, outside of loops."""
+        """The rows in the form that `evaluate` takes; call this once, outside loops."""
         if self.kernel:
             return FullBatch(self.network.arrange(data.x), data.y, data.weights, data.prior)
         pieces = self._cut(data.x, data.y, data.weights, -(-len(data.y) // self.micro_batches))
         return FullBatch(*pieces, data.prior)
 
     def _cut(self, x: Array, y: Array, weights: Array | None, size: int) -> tuple[Array, Array, Array | None]:
-        """Arranged rows, targets and weights, cut into pieces of `size` rows or of `network.piece` if that is smaller.
+        """Arranged rows, targets and weights, cut into pieces of `size` rows (`network.piece` rows if that is smaller).
 
-        The network's pieces are made equal, in whole cache lines. If one piece holds all rows, there is no leading
-        axis.
+        The network's pieces are made equal, in whole cache lines. If one piece holds all rows, there is no axis of
+        pieces.
         """
         most = self.network.piece or size
         if most < size:
@@ -132,7 +132,7 @@ class Posterior(NamedTuple):
         return self._with_prior(theta, value, gradient, batch.prior)
 
     def log_density(self, theta: Array, batch: FullBatch) -> LogDensity:
-        """Densities at theta [P] without a gradient, in one pass over all rows, one micro-batch after another."""
+        """Densities at theta [P] without a gradient, in one pass over all rows, one micro-batch at a time."""
         return LogDensity(self._over_rows(self._value, theta, batch), self.log_prior(theta, batch.prior))
 
     def squared_error(self, theta: Array, batch: FullBatch) -> Array:
@@ -145,7 +145,7 @@ class Posterior(NamedTuple):
         return self._over_rows(of_rows, theta, batch)
 
     def _over_rows(self, function: Callable[..., Array], theta: Array, batch: FullBatch) -> Array:
-        """Sum of a function of theta and rows over all rows, on all devices that share them."""
+        """Sum of a function of theta and rows over all rows, on all devices that share the rows."""
         zero = jnp.zeros((), theta.dtype)
         value = self._over_pieces(function, zero, theta, batch.x, batch.y, batch.weights)
         return jax.lax.psum(value, DATA_AXIS) if self.shards > 1 else value
@@ -156,8 +156,8 @@ class Posterior(NamedTuple):
         Args:
             theta: position [P].
             data: the rows.
-            rows: indices [b] of the mini-batch; where devices share the rows, this device's share of them.
-            images: what to take instead of these rows [b, ...], such as augmented images; None for the rows themselves.
+            rows: indices [b] of the mini-batch; if devices share the rows, the indices for this device.
+            images: replacements [b, ...] for these rows, such as augmented images; None to use the rows themselves.
         """
         if images is None:
             value, gradient = self._gradient_of_rows(theta, data.x, data.y, data.weights, rows)
@@ -183,7 +183,7 @@ class Posterior(NamedTuple):
     def _gradient_of_rows(
         self, theta: Array, x: Array, y: Array, weights: Array | None, rows: Array | None = None
     ) -> tuple[Array, Array]:
-        """Log-likelihood and its gradient [P] for the rows of x [n, ...] with the indices `rows`, or for all."""
+        """Log-likelihood and its gradient [P] for the rows of x [n, ...] at the indices `rows`, or for all rows."""
         if kernel := self._kernel_for(theta):
             gradient = partial(kernel.gradient, by_feature=False)
             call = _with_slopes_of(gradient, self._gradient_through_xla)
@@ -208,11 +208,11 @@ class Posterior(NamedTuple):
         return self._over_pieces(self.log_likelihood, zero, theta, *self._cut(x, y, weights, together))
 
     def _together(self, rows: int) -> int:
-        """Rows per piece, with as few pieces as the memory budget allows."""
+        """Number of rows per piece, for as few pieces as the memory budget allows."""
         return -(-rows // -(-rows // self.most_rows)) if self.most_rows and rows else rows
 
     def _kernel_for(self, theta: Array) -> Kernel | None:
-        """The compiled kernel, if theta is in the single precision that it needs."""
+        """The compiled kernel, if theta is in single precision, as the kernel requires."""
         return self.kernel if theta.dtype == jnp.float32 else None
 
     def log_likelihood(self, theta: Array, x: Array, y: Array, weights: Array | None = None) -> Array:
@@ -232,7 +232,7 @@ class Posterior(NamedTuple):
         return gradient(theta, x, y, weights)
 
     def _summed_gradient(self, theta: Array, x: Array, y: Array, weights: Array | None) -> tuple[Array, Array]:
-        """Log-likelihood and gradient [P] of rows from `_cut`, one piece after another."""
+        """Log-likelihood and gradient [P] of rows from `_cut`, one piece at a time."""
         zeros = (jnp.zeros((), theta.dtype), jnp.zeros_like(theta))
         return self._over_pieces(self._gradient, zeros, theta, x, y, weights)
 
@@ -240,7 +240,7 @@ class Posterior(NamedTuple):
     def _over_pieces(
         function: Callable[..., Sum], zero: Sum, theta: Array, x: Array, y: Array, weights: Array | None
     ) -> Sum:
-        """Sum, starting with `zero`, of a function of theta and rows from `_cut`, one piece after another."""
+        """Sum, starting from `zero`, of a function of theta and rows from `_cut`, one piece at a time."""
         if y.ndim == 1:
             return function(theta, x, y, weights)
 
@@ -260,7 +260,7 @@ class Posterior(NamedTuple):
         return ((new.density.log_likelihood - old.density.log_likelihood) + prior) / self.temperature
 
     def _arranged(self, x: Array, y: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:
-        """Rows as the network takes them, with a zero target and weight for every row that it adds."""
+        """Rows in the form that the network takes, with zero target and weight for every row that the network adds."""
         arranged = self.network.arrange(x)
         dtype = _real(arranged)
         theta = jax.ShapeDtypeStruct((self.network.layout.size,), dtype)
@@ -271,14 +271,14 @@ class Posterior(NamedTuple):
         return arranged, y, weights
 
     def _with_prior(self, theta: Array, value: Array, gradient: Array, values: PriorValues) -> Evaluation:
-        """Sum over the devices that share the rows, add the prior, divide by the temperature, each once."""
+        """Sum over the devices that share the rows, add the prior and divide by the temperature, each exactly once."""
         if self.shards > 1:
             value, gradient = jax.lax.psum((value, gradient), DATA_AXIS)
         prior, prior_gradient = jax.value_and_grad(self.log_prior)(theta, values)
         return Evaluation(LogDensity(value, prior), (gradient + prior_gradient) / self.temperature)
 
     def predict(self, theta: Array, x: Array) -> Predictive:
-        """Predictive distribution of draws theta [b, P] at rows x [n, ...]; one draw after another."""
+        """Predictive distribution of draws theta [b, P] at rows x [n, ...], one draw at a time."""
 
         def one(vector: Array) -> Predictive:
             outputs, extra = self._forward(vector, self.network.arrange(x))
@@ -294,13 +294,13 @@ class Posterior(NamedTuple):
         """Network outputs [outputs, rows] and the likelihood's own parameters."""
         size = self.network.layout.size
         outputs = self.network.apply(theta[:size], x)
-        # Changes nothing, but keeps XLA from fusing the forward pass into the sum over its rows, which would take up to
-        # 30 times as long on a CPU.
+        # This leaves values unchanged, but prevents XLA from fusing the forward pass into the sum over rows, which
+        # would take up to 30 times as long on a CPU.
         return jnp.where(outputs == outputs, outputs, jnp.nan), theta[size:]
 
 
 def _with_slopes_of(kernel: Callable[..., Sum], through_xla: Callable[..., Sum]) -> Callable[..., Sum]:
-    """The kernel, which cannot be differentiated itself, with the derivatives of the same function through XLA."""
+    """The kernel, which JAX cannot differentiate, with the derivatives of the same function computed by XLA."""
 
     @jax.custom_jvp
     def function(*arguments: Any) -> Sum:
@@ -328,7 +328,7 @@ def build_posterior(
     kernel: Literal["auto", "xla"] = "auto",
     rows: np.ndarray | None = None,
 ) -> tuple[Posterior, Prior]:
-    """Build a posterior for rows of this shape (and these numbers of classes and token ids), and its prior.
+    """Build a posterior and its prior for rows of this shape (and these numbers of classes and token ids).
 
     `kernel` is as in `PosteriorConfig`; `rows` [n, ...] are the rows of the data, for a prior that depends on them.
 
@@ -358,10 +358,10 @@ def posterior_data(
     """Rows x [n, ...] and targets y [n] in the precision of the prior, filled up to a multiple of `shards`.
 
     Whole numbers (tokens, classes) stay whole numbers. `shape`, `classes` and `vocabulary` are as in `build_posterior`;
-    nothing is checked against those that are left out.
+    arguments that are left out are not checked.
 
     Raises:
-        ValueError: rows of another shape, numbers that are not finite, labels outside [0, classes), or tokens outside
+        ValueError: rows of the wrong shape, numbers that are not finite, labels outside [0, classes), or tokens outside
             [0, vocabulary).
     """
     dtype = prior.values.loc.dtype
@@ -388,7 +388,7 @@ def posterior_data(
 
 
 def _check_range(name: str, values: np.ndarray, count: int, of: str) -> None:
-    """Refuse values that are not whole numbers below `count`; indexing would clip them silently."""
+    """Raise ValueError for values that are not whole numbers below `count`; indexing would clip them silently."""
     if not np.issubdtype(values.dtype, np.integer):
         raise ValueError(f"{name} are {values.dtype}, but must be whole numbers (the {of} is {count})")
     if values.size and (values.min() < 0 or values.max() >= count):
@@ -398,12 +398,12 @@ def _check_range(name: str, values: np.ndarray, count: int, of: str) -> None:
 
 
 def _real(x: Array) -> Any:
-    """Number type in which to compute with rows: the rows' own, or JAX's default if they are whole numbers."""
+    """Number type for computing with rows: the type of the rows, or JAX's default if the rows are whole numbers."""
     return x.dtype if jnp.issubdtype(x.dtype, jnp.floating) else jnp.result_type(float)
 
 
 def data_specs(data: PosteriorData) -> Any:
-    """How the arrays are placed on the devices of a chain: rows are divided, the prior is copied."""
+    """Placement of the arrays on the devices of a chain: rows are divided, and the prior is copied."""
     rows: Any = BY_ROWS
     weights = None if data.weights is None else rows
     return PosteriorData(rows, rows, weights, jax.tree.map(lambda _: EVERYWHERE, data.prior))
@@ -419,21 +419,21 @@ class Target(NamedTuple):
     squared_error: Callable[[Array], Array]
     """Position [P] -> sum of a Gaussian likelihood's squared residuals on all rows."""
     gain: Gain
-    """Change of the tempered log density between two places, accurate in single precision."""
+    """Change of the tempered log density between two positions, accurate in single precision."""
     estimate: Callable[..., Evaluation]
     """(position [P], row indices [b]) -> an unbiased estimate of `evaluate` from a mini-batch; a third argument
-    [b, ...] replaces these rows."""
+    [b, ...] replaces the rows of the mini-batch."""
     posterior: Posterior
     data: PosteriorData
 
     @property
     def rows(self) -> int:
-        """Rows on this device; all of the `posterior.shards` devices that share the data have equally many."""
+        """Number of rows on this device, which is equal for all `posterior.shards` devices that share the data."""
         return len(self.data.y)
 
 
 def binder(posterior: Posterior) -> Callable[[PosteriorData], Target]:
-    """A function that makes targets of data; the posterior's functions are traced only once for each shape."""
+    """A function that turns data into targets; the posterior's functions are traced only once for each shape."""
     evaluate, estimate = jax.jit(posterior.evaluate), jax.jit(posterior.estimate)
     log_density, squared_error = jax.jit(posterior.log_density), jax.jit(posterior.squared_error)
     gain = jax.jit(posterior.gain)

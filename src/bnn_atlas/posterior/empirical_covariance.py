@@ -1,9 +1,9 @@
 """A normal prior in which the first layer has the covariance of the data.
 
-Izmailov et al. 2021, Dangers of Bayesian Model Averaging under Covariate Shift (arXiv 2106.11905), in the form of its
-code, where the precision of a unit's weights is strength (C + floor I)^-1 + I / scale^2. The inverse that was published
-for MNIST, in single precision, has negative eigenvalues; here the eigenvalues of C are computed in double precision and
-are at least 0, so that the prior is proper for every floor.
+Izmailov et al. 2021, Dangers of Bayesian Model Averaging under Covariate Shift (arXiv 2106.11905), as in the published
+code, where the precision of a unit's weights is strength (C + floor I)^-1 + I / scale^2. The inverse published for
+MNIST, in single precision, has negative eigenvalues. Here, the eigenvalues of C are computed in double precision and
+are at least 0, so the prior is proper for every floor.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ ROWS_AT_ONCE = 256
 
 
 class FirstLayer(NamedTuple):
-    """Where the weights of the first layer are, and their additional precision."""
+    """Position of the first layer's weights, and the additional precision of these weights."""
 
     offset: Array
     """Position (int) of the first weight in the parameter vector; weights of a unit, or of a filter, are adjacent."""
@@ -40,17 +40,17 @@ class FirstLayer(NamedTuple):
         return self.roots * (self.of(z) @ self.directions)
 
     def drawn(self, noise: Array) -> Array:
-        """Noise [P] of independent standard normals with the first layer's covariance, in units of the scale."""
+        """Turn independent standard normals [P] into noise with the first layer's covariance, in units of the scale."""
         first = (self.of(noise) / (1 + self.roots**2) ** 0.5) @ self.directions.T
         return jax.lax.dynamic_update_slice(noise, first.ravel(), (self.offset,))
 
 
 def first_layer(config: EmpiricalCovariancePrior, layout: Layout, rows: np.ndarray | None) -> FirstLayer:
-    """The first layer's part of the prior, in double precision.
+    """Build the first layer's part of the prior, in double precision.
 
     Args:
         config: strength, floor and scale.
-        layout: layout of the model; its first layer is dense or a convolution.
+        layout: layout of the model, whose first layer must be dense or a convolution.
         rows: the scaled rows [n, ...] that the posterior is conditioned on, at least two.
 
     Raises:
@@ -98,7 +98,7 @@ def covariance(rows: np.ndarray, weight: Parameter) -> np.ndarray:
 
 
 def _inputs(rows: np.ndarray, weight: Parameter) -> Iterator[np.ndarray]:
-    """Inputs [.., d] of the first layer's units, some rows at a time, in double precision."""
+    """Inputs [.., d] of the first layer's units, a few rows at a time, in double precision."""
     for start in range(0, len(rows), ROWS_AT_ONCE):
         part = np.asarray(rows[start : start + ROWS_AT_ONCE], np.float64)
         if len(weight.shape) == 2:

@@ -28,7 +28,7 @@ class Noise(NamedTuple):
     precision_root: Array
     """1 / sigma."""
     slope: Array | float
-    """Derivative of log sigma by what it depends on: the second output, the log_sigma parameter, or nothing (0)."""
+    """Derivative of log sigma with respect to the second output or the log_sigma parameter; 0 for known noise."""
 
 
 def outputs_needed(config: LikelihoodConfig, classes: int) -> int:
@@ -43,7 +43,7 @@ def outputs_needed(config: LikelihoodConfig, classes: int) -> int:
 
 
 def extra_parameters(config: LikelihoodConfig) -> tuple[Parameter, ...]:
-    """Parameters that the likelihood adds after the network's."""
+    """Parameters of the likelihood, which follow the network's parameters."""
     return (LOG_SIGMA,) if isinstance(config, LearnedNoiseLikelihood) else ()
 
 
@@ -96,9 +96,9 @@ def _gaussian_log_likelihood(
 ) -> Array:
     """Weighted sum of Gaussian log densities with its derivatives in closed form.
 
-    With z = (y - mu) / sigma: dl/dmu = z / sigma and dl/dlog(sigma) = z^2 - 1. A barrier separates them from what
-    follows, since the compiler would otherwise compute them again for every product that uses them. This makes the
-    gradient of a small network a fifth faster on a CPU.
+    With z = (y - mu) / sigma: dl/dmu = z / sigma and dl/dlog(sigma) = z^2 - 1. A barrier separates these derivatives
+    from later code, since the compiler would otherwise compute them again for every product in which they are used.
+    This makes the gradient of a small network a fifth faster on a CPU.
     """
     return _total(log_density(config, outputs, extra, y), weights)
 

@@ -1,8 +1,8 @@
-"""Prior densities over the flat parameter vector, all but one independent over its scalars.
+"""Prior densities over the flat parameter vector; all except one are independent over the scalars of the vector.
 
-Every prior is a family with a location and a scale per scalar, so that one function serves all and the numbers, not the
-code, change with the model. Eight priors come from Sommer et al. 2025; flat biases from the same authors' study of
-priors and overparametrisation (arXiv 2603.22030); the mixture of Gaussians and the logistic from the comparison at
+Every prior is a family with a location and a scale per scalar, so one function serves all models, and only the numbers
+change with the model. Eight priors come from Sommer et al. 2025; flat biases come from the same authors' study of
+priors and overparametrisation (arXiv 2603.22030); the mixture of Gaussians and the logistic come from the comparison at
 equal variance in Izmailov et al. 2021, section 8.2. A gamma prior on the precision of a learned noise is a density over
 log sigma. A flat density is a normal of infinite scale without its constant.
 """
@@ -39,7 +39,7 @@ from bnn_atlas.posterior.empirical_covariance import first_layer, log_narrowing
 
 
 class GammaPrecision(NamedTuple):
-    """tau ~ Gamma(shape, rate), and the resulting mean and standard deviation of log sigma = -log(tau) / 2."""
+    """tau ~ Gamma(shape, rate), with the resulting mean and standard deviation of log sigma = -log(tau) / 2."""
 
     shape: Array
     rate: Array
@@ -52,13 +52,13 @@ class GammaPrecision(NamedTuple):
         return -2 * self.shape * log_sigma - self.rate * jnp.exp(-2 * log_sigma)
 
     def drawn(self, key: Array) -> Array:
-        """A draw of z."""
+        """A draw of z = (log sigma - loc) / scale."""
         log_tau = jax.random.loggamma(key, self.shape, dtype=self.loc.dtype) - jnp.log(self.rate)
         return (-0.5 * log_tau - self.loc) / self.scale
 
 
 def gamma_precision(config: NormalGammaNoisePrior, layout: Layout) -> GammaPrecision:
-    """The prior of the noise, in double precision.
+    """Build the prior of the noise, in double precision.
 
     Raises:
         ValueError: the last parameter is not a noise level of the likelihood.
@@ -90,7 +90,7 @@ class PriorValues(NamedTuple):
 
     loc: Array
     scale: Array
-    """Infinite where the density is flat (family `normal` only)."""
+    """Infinite for scalars with a flat density (family `normal` only)."""
     log_normaliser: Array
     shape: Any = None
     """Degrees of freedom (Student's t), `Components` (mixture), `FirstLayer` (empirical covariance), `GammaPrecision`
@@ -120,7 +120,7 @@ class Prior(NamedTuple):
     values: PriorValues
 
     def sample(self, key: Array) -> Array:
-        """One parameter vector [P] from the prior (walled uniforms: from inside the walls; flat scalars: loc)."""
+        """One parameter vector [P] from the prior (walled uniforms: drawn inside the walls; flat scalars: loc)."""
         loc, scale, _, shape = self.values
         return loc + jnp.where(jnp.isinf(scale), 0, scale) * self.family.draw(key, loc, shape)
 
@@ -138,7 +138,7 @@ def _walled_uniform(z: Array, values: PriorValues) -> Array:
 
 
 def _logistic(z: Array, values: PriorValues) -> Array:
-    # The density is even, and no exponential of -|z| overflows.
+    # The density is even, and the exponential of -|z| cannot overflow.
     size = jnp.abs(z)
     return -size - 2 * jnp.log1p(jnp.exp(-size))
 
@@ -262,8 +262,9 @@ def log_prior(family: Family, values: PriorValues, theta: Array) -> Array:
 def log_prior_gain(family: Family, values: PriorValues, new: Array, old: Array) -> Array:
     """Log p(new) - log p(old) for two parameter vectors [P], summed parameter by parameter.
 
-    The difference of two `log_prior`s has the rounding errors of both sums, which grow with P: in single precision 0.07
-    for 2.7 million standard normals. The terms of this sum are as small as the move; for a normal they are
+    The difference of two `log_prior`s has the rounding errors of both sums, which grow with P: the errors are 0.07 in
+    single precision for 2.7 million standard normals. The terms of the sum used here are as small as the move; for a
+    normal, they are
 
         log p(theta') - log p(theta) = (theta - theta') / scale (z + z') / 2.
     """
@@ -285,7 +286,7 @@ def build_prior(
         rows: scaled rows [n, ...] that the posterior is conditioned on, for a prior that depends on them.
 
     Raises:
-        ValueError: as `empirical_covariance.first_layer` and `gamma_precision`.
+        ValueError: in the same cases as `empirical_covariance.first_layer` and `gamma_precision`.
     """
     family, loc, scale, shape = _numbers(config, layout, rows)
     proper = scale[np.isfinite(scale)]
@@ -299,7 +300,7 @@ def build_prior(
 
 
 class _Numbers(NamedTuple):
-    """A family with location, scale and shape, in double precision."""
+    """A family with its location, scale and shape, in double precision."""
 
     family: Family
     loc: np.ndarray

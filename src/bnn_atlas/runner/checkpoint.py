@@ -1,4 +1,4 @@
-"""What an interrupted block continues from: its folder, its last two checkpoints, and draws of a phase."""
+"""The files from which an interrupted block continues: its folder, the last two checkpoints, and draws of a phase."""
 
 import json
 import logging
@@ -16,22 +16,22 @@ log = logging.getLogger(__name__)
 
 
 RERUN = "Segments written before it are intact. Free or repair the disk and rerun that block; it continues from there."
-"""Advice when the disk refuses a file."""
+"""Advice in errors about files that cannot be written."""
 
 
 class CheckpointError(RuntimeError):
-    """A block has checkpoints, but none can be read."""
+    """Raised if a block has checkpoints, but no checkpoint can be read."""
 
 
 class Progress(NamedTuple):
-    """How far a block has got: the phase, and how many of its units (draws, or steps if none are kept) are done."""
+    """Progress of a block: the phase, and the number of its units (draws, or steps if none are kept) that are done."""
 
     phase: int
     done: int
     seconds: tuple[float, ...] = ()
     """Wall time of each phase so far without compilation, over all attempts."""
     gradients: tuple[int, ...] = ()
-    """Gradients that all chains have counted in each phase so far; empty if they are not counted."""
+    """Gradients counted over all chains in each phase so far; empty if gradients are not counted."""
 
 
 class CheckpointStore:
@@ -87,12 +87,12 @@ class CheckpointStore:
 
 
 def work_path(destination: Path) -> Path:
-    """`<trace>.partial`, where a block is sampled."""
+    """Path `<trace>.partial` of the folder in which a block is sampled."""
     return destination.with_name(f"{destination.name}.partial")
 
 
 def work_folder(destination: Path, fingerprint: str) -> Path:
-    """`<trace>.partial`, emptied if its contents have another fingerprint or none that can be read."""
+    """The folder `<trace>.partial`, emptied if the fingerprint of its contents differs or cannot be read."""
     folder = work_path(destination)
     label = folder / "fingerprint.json"
     if folder.exists():
@@ -110,7 +110,7 @@ def work_folder(destination: Path, fingerprint: str) -> Path:
 
 
 class Scratch:
-    """Draws that a phase keeps for its `finish`, one file per segment."""
+    """The draws that a phase keeps for its `finish` function, in one file per segment."""
 
     def __init__(self, work: Path, phase: int) -> None:
         self._folder = work / f"scratch{phase}"

@@ -1,4 +1,4 @@
-"""The compiled part of a run: the start of the chains, and segments of a phase, compiled once each."""
+"""The compiled part of a run: the start of the chains, and the segments of phases, each compiled once."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -17,7 +17,7 @@ from bnn_atlas.posterior.density import Posterior, PosteriorData, binder, data_s
 
 
 class Span(NamedTuple):
-    """Units of a phase from step `begin` on, with `unit` steps each."""
+    """Units of a phase, starting at step `begin`, with `unit` steps each."""
 
     seed: Array | np.int32
     phase: Array | np.int32
@@ -27,7 +27,7 @@ class Span(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Result of a segment, all [chain, ...]; a segment has room for `Program.capacity` units."""
+    """Result of a segment, as arrays [chain, ...] with room for `Program.capacity` units."""
 
     states: State
     draws: Array
@@ -37,7 +37,7 @@ class Segment(NamedTuple):
 
 
 class Program:
-    """A method on a posterior, for chains with given numbers and starts."""
+    """A method applied to a posterior, for chains with given indices and starts."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Program:
         return np.dtype(self._data.prior.loc.dtype)
 
     def units_per_segment(self, phase: Phase) -> int:
-        """Units (draws, or steps where none are kept) in a full segment of a phase."""
+        """Number of units (draws, or steps if no draws are kept) in a full segment of a phase."""
         return min(phase.draws, max(1, self._every // phase.thinning))
 
     def statistics(self) -> dict[str, str]:
@@ -75,7 +75,7 @@ class Program:
         return {"log_likelihood": dtype, "log_prior": dtype, **kinds}
 
     def precision(self) -> AbstractContextManager[None]:
-        """A context with the precision of the run, which threads do not inherit."""
+        """A context manager for the precision of the run; threads do not inherit the precision."""
         return jax.enable_x64(self.dtype == np.float64)
 
     def state_shapes(self, starts: np.ndarray) -> State:
@@ -84,24 +84,24 @@ class Program:
         return jax.tree.map(lambda s: jax.ShapeDtypeStruct((self.place.chains, *s.shape[1:]), s.dtype), shapes)
 
     def placed_shapes(self, starts: np.ndarray) -> State:
-        """The same on the devices, for `compile`."""
+        """Shapes [chain, ...] and types of the states on the devices, for `compile`."""
         return self.place.shapes(self._start_shapes(starts))
 
     def start(self, starts: np.ndarray) -> State:
-        """States of the chains at their starts [chain, P]."""
+        """Initial states of the chains, at the starts [chain, P]."""
         return self._start(*self._start_arguments(starts))
 
     def segment(self, number: int, begin: int, states: State) -> Segment:
-        """The next segment of a phase, `begin` units into it."""
+        """Compute the segment of a phase that begins after `begin` units."""
         return Segment(*self._segment_of(self.method.phases[number])(*self._arguments(number, begin, states)))
 
     def compile(self, number: int, begin: int, states: State) -> None:
-        """Compile a segment, unless that is done already; the states may be shapes."""
+        """Compile a segment, unless it is already compiled; the states may be shapes."""
         with self.precision():
             self._segment_of(self.method.phases[number]).compile(*self._arguments(number, begin, states))
 
     def finish(self, number: int, states: State, parts: list[np.ndarray]) -> State:
-        """States after a phase's `finish` on the host, from the parts [chain, draw, scalar] of the draws it kept."""
+        """States after a phase's `finish` on the host; `parts` [chain, draw, scalar] are the draws of the phase."""
         finish = self.method.phases[number].finish
         if finish is None:
             return states
@@ -116,7 +116,7 @@ class Program:
         return self.place.put(jax.tree.map(lambda *leaves: np.stack(leaves), *ended))
 
     def fit(self, states: State) -> dict[str, np.ndarray]:
-        """What each chain has learned apart from its draws, from the states after all phases: name -> [chain, ...]."""
+        """What each chain has learned in addition to its draws, from the final states: name -> [chain, ...]."""
         host = self.place.get(states)
 
         def fit_chain(chain: int) -> dict[str, Array]:
@@ -162,7 +162,7 @@ class Program:
         shared: tuple[PosteriorData, Span, Any],
         chained: tuple[Array, State],
     ) -> tuple[State, Array, dict[str, Array]]:
-        """Units of one chain: the state after all, positions at the end of each [unit, scalar], statistics [unit]."""
+        """Run the units of one chain; return the final state, positions [unit, scalar] and statistics [unit]."""
         (data, span, settings), (chain, state) = shared, chained
         statistics = self.method.statistics
         target = self._bind(data)
@@ -193,7 +193,8 @@ class Program:
             kept = {n: kept[n].at[number].set(v) for n, v in (values | density._asdict()).items()}
             return state, draws, kept
 
-        # A phase that keeps nothing may have more units than there is room for; writes beyond the end are dropped.
+        # A phase that keeps no draws may have more units than the arrays have room for; writes beyond the end are
+        # dropped.
         width = self._width if select is None else len(select)
         draws = jnp.zeros((self.capacity, width), data.prior.loc.dtype)
         buffers = {name: jnp.zeros((self.capacity,), kind) for name, kind in kinds.items()}

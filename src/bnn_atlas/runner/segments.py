@@ -1,8 +1,9 @@
-"""The runner: any method, in segments, with its trace written while the next segment computes.
+"""The runner: samples with any method in segments, and writes the trace while the next segment is computed.
 
-A block of chains is sampled into `<trace>.partial`, which holds the growing trace and the last checkpoints; the
-finished trace is then moved to its destination, so a trace there is complete. A run that was stopped at any moment, by
-a signal or otherwise, continues from the last complete segment and gives the same bits.
+A block of chains is sampled into `<trace>.partial`, which holds the growing trace and the last checkpoints. The
+finished trace is then moved to its destination, so a trace at the destination is always complete. A run that was
+stopped at any moment, by a signal or otherwise, continues from the last complete segment and produces bitwise the same
+draws.
 """
 
 import logging
@@ -34,28 +35,28 @@ from bnn_atlas.traces.zarr_metadata import amend
 log = logging.getLogger(__name__)
 
 Sink = Callable[[int, np.ndarray, dict[str, np.ndarray]], None]
-"""(number of a segment, draws [chain, draw, scalar], statistics [chain, draw])."""
+"""Takes (index of a segment, draws [chain, draw, scalar], statistics [chain, draw])."""
 
 
 COMPANIONS = ("timing.json", "fit.npz")
-"""Files next to a finished trace; they are moved there before the trace."""
+"""Files next to a finished trace; they are moved to the destination before the trace."""
 
 
 class StartError(ValueError):
-    """A chain cannot start: the density is not finite at its start."""
+    """Raised if a chain cannot start because the density is not finite at its start."""
 
 
 class Block(NamedTuple):
-    """Chains of one job: their numbers, where they start and where their trace goes."""
+    """Chains of one job: the indices and starts of the chains, and the destination of the trace."""
 
     starts: np.ndarray
     """Positions [chain, P]."""
     chain_ids: np.ndarray
-    """Number of each chain within its run."""
+    """Index of each chain within its run."""
     seed: int
     destination: Path
     fingerprint: str
-    """Hash of everything that the draws depend on; a partial trace with another one is not continued."""
+    """Hash of everything that the draws depend on; a partial trace with a different fingerprint is not continued."""
     attributes: Mapping[str, Any]
     """Attributes for the trace."""
 
@@ -70,11 +71,11 @@ def run_block(
 ) -> None:
     """Sample a block of chains into `block.destination`, continuing an earlier attempt if there was one.
 
-    Next to the trace go `timing.json`, the time of each phase, and `fit.npz`, what the chains have learned apart from
-    their draws (`Method.fit`; it may be empty). A second process for the same block waits until the first ends. On
-    SIGTERM or SIGINT the current segment is finished and written first. If a stopping rule ends the block, the trace
-    has the draws up to that point, whatever segments and attempts they were made in, and the fit is taken at the end of
-    the segment with the last of them; the trace's attribute `stopping` is the rule's report.
+    Two files are written next to the trace: `timing.json`, with the time of each phase, and `fit.npz`, with what the
+    chains have learned in addition to their draws (`Method.fit`; possibly empty). A second process for the same block
+    waits until the first ends. On SIGTERM or SIGINT the current segment is finished and written first. If a stopping
+    rule ends the block, the trace has the draws up to that point, regardless of segments and attempts, and the fit is
+    taken at the end of the segment with the last draw; the trace's attribute `stopping` is the rule's report.
 
     Args:
         method: the method.
@@ -82,13 +83,13 @@ def run_block(
         data: the data that the target is conditioned on.
         block: chains, starts and destination.
         checkpoint_every: steps per segment.
-        stopping: a new rule that may end the last phase early; None takes all draws.
+        stopping: a new rule that may end the last phase early; None to take all draws.
 
     Raises:
         StartError: the density at a chain's start is not finite.
         CheckpointError: no checkpoint of the earlier attempt can be read.
-        OSError: the trace cannot be written; everything complete is kept.
-        Interrupted: a signal asked to stop.
+        OSError: the trace cannot be written; complete segments are kept.
+        Interrupted: a signal requested a stop.
     """
     destination = block.destination
     companions = [destination.with_name(name) for name in COMPANIONS]
@@ -112,7 +113,7 @@ def run_block(
 
 
 class _Run:
-    """One attempt at a block: phases, checkpoints, and where draws go."""
+    """One attempt at a block: phases, checkpoints, and the destinations of draws."""
 
     def __init__(
         self, program: Program, posterior: Posterior, block: Block, work: Path, stopping: StoppingRule | None
@@ -148,7 +149,7 @@ class _Run:
         return self._trace()
 
     def _begin(self) -> tuple[State, Progress]:
-        """States on the devices, and their progress."""
+        """States on the devices, and the progress of the block."""
         shapes = self.program.state_shapes(self.block.starts)
         if loaded := self.checkpoints.load(shapes):
             progress, states = loaded
@@ -170,7 +171,7 @@ class _Run:
         return states, Progress(0, 0)
 
     def _phase(self, number: int, done: int, states: State, stop: Stop, report: ProgressReport) -> State:
-        """Run one phase, of which `done` units are done; a unit is `thinning` steps."""
+        """Run one phase after its first `done` units; a unit is `thinning` steps."""
         phase = self.phases[number]
         size = self.program.units_per_segment(phase)
         sink = self._sink(number, size) if phase.keep else None
@@ -191,7 +192,7 @@ class _Run:
                     with self.program.precision():
                         rule.update(kept[0])
             self._save(number, begin + count, after)
-            # Both checkpoints are in this phase or at its start, so nothing needs the previous phase's draws.
+            # Both checkpoints are in this phase or at its start, so the previous phase's draws are no longer needed.
             Scratch(self.work, number - 1).remove()
             report.advance(phase.name, count * phase.thinning)
 
@@ -206,7 +207,7 @@ class _Run:
                 if pending:
                     pending.result()
                 if rule and rule.end is not None:
-                    break  # leaves out the segment that was computed meanwhile
+                    break  # discards the segment that was computed in the meantime
                 states = segment.states
                 pending = writer.submit(write, begin, min(size, phase.draws - begin), segment)
                 if stop.requested:
@@ -217,7 +218,7 @@ class _Run:
         return self._finish(number, states) if number < len(self.phases) - 1 else states
 
     def _replay(self, rule: StoppingRule, done: int, size: int) -> int | None:
-        """Show a rule the draws of earlier attempts; returns where the block ends, if it ends among them."""
+        """Pass the draws of earlier attempts to a rule; return the draw at which the block ends, if any."""
         if done:
             trace = open_trace(self.work / "trace.zarr", incomplete=True)
             for begin in range(0, done, size):
@@ -240,7 +241,7 @@ class _Run:
         return self.work / "stopped.zarr"
 
     def _sink(self, number: int, size: int) -> Sink:
-        """Where the draws of a phase go: the trace for the last phase, scratch files for the others."""
+        """Destination of the draws of a phase: the trace for the last phase, scratch files for other phases."""
         if number < len(self.phases) - 1:
             return Scratch(self.work, number).write
         path = self.work / "trace.zarr"
@@ -281,7 +282,7 @@ def noted(config: MethodSettings, posterior: Posterior, rows: int) -> dict[str, 
         return {NOTES: {"elbo": note}}
     if not isinstance(config, ImplicitConfig):
         return {}
-    # Other methods need not wait for this import.
+    # Imported here so that other methods need not wait for it.
     from bnn_atlas.methods.implicit.objective import notes_of
 
     return {NOTES: notes_of(config, posterior, rows)}

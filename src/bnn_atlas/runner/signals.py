@@ -1,4 +1,4 @@
-"""Signals that ask a block to stop."""
+"""Signals that request a block to stop."""
 
 import logging
 import signal
@@ -11,19 +11,19 @@ log = logging.getLogger(__name__)
 
 
 class Interrupted(SystemExit):
-    """Sampling stopped on SIGTERM or SIGINT after its last checkpoint; the process ends with the signal's exit code."""
+    """Raised if a signal stopped sampling, after the last checkpoint; the process ends with the signal's exit code."""
 
 
 class Stop:
-    """Whether, and by which signal, a block was asked to stop."""
+    """Whether a block was requested to stop, and by which signal."""
 
     requested = 0
-    """Number of the signal, or 0."""
+    """Number of the signal, or 0 without a request."""
     computing = False
     """Whether the first segment has begun."""
 
     def obey(self) -> None:
-        """End the process if a signal asked for it."""
+        """End the process if a signal requested a stop."""
         if self.requested:
             log.info("stopped by %s; the next attempt continues from here", signal.Signals(self.requested).name)
             raise Interrupted(128 + self.requested)
@@ -34,7 +34,7 @@ _listening: list[Stop] = []
 
 
 def obey() -> None:
-    """End the process if a signal was noted that asked for it."""
+    """End the process if a noted signal requested a stop."""
     for stop in _listening:
         stop.obey()
 
@@ -43,7 +43,8 @@ def obey() -> None:
 def stop_signal() -> Iterator[Stop]:
     """Note SIGTERM and SIGINT instead of dying; a second SIGINT acts at once. Only the main thread can listen.
 
-    A nested `stop_signal` gives the outer one's stop, so a signal that came before the block also counts.
+    A nested `stop_signal` yields the `Stop` of the outer context, so a signal that arrived before the block also
+    counts.
     """
     if _listening:
         yield _listening[0]

@@ -1,4 +1,4 @@
-"""E-values of chains against their warm starts on held-out rows, and stopping a block of chains early by them."""
+"""E-values of chains against their warm starts on held-out rows, and a rule that uses them to stop a block early."""
 
 import logging
 import math
@@ -15,14 +15,14 @@ def log_e_values(log_e: np.ndarray, log_density: np.ndarray, reference: np.ndarr
 
     with the draws theta_t of a chain and its own warm start theta_0 (eBNN, arXiv 2604.18089, which holds out the first
     30 % of the test rows). eBNN writes the reference as log p(val | DE); its code takes the chain's own member of the
-    deep ensemble. Draws are added one after another, so no bit depends on how many come at a time.
-    A density of 0 makes every later E-value 0 (-inf here). A density that is infinite or not a number makes every later
-    E-value NaN, and so does a warm start without a finite density.
+    deep ensemble. Draws are added one at a time, so the result does not depend (even in rounding) on how many are
+    passed at a time. A density of 0 makes every later E-value 0 (log E-value -inf). A density that is infinite or NaN,
+    or a warm start without a finite density, makes every later E-value NaN.
 
     Args:
         log_e: log E-values [c] after the previous draws; zeros at the start.
         log_density: log density [c, s] of all held-out rows together under each of the next draws, in order.
-        reference: the same density under the warm starts [c].
+        reference: log density [c] of all held-out rows together under the warm starts.
     """
     defined = np.isfinite(reference)[:, None] & (log_density < np.inf)
     change = np.subtract(log_density, reference[:, None], out=np.full(log_density.shape, np.nan), where=defined)
@@ -30,9 +30,10 @@ def log_e_values(log_e: np.ndarray, log_density: np.ndarray, reference: np.ndarr
 
 
 def crossings(log_e: np.ndarray, alpha: float) -> np.ndarray:
-    """Number of draws after which each chain's E-value first reached 1 / alpha [c]; 0 if it never did.
+    """Number of draws [c] after which each chain's E-value first reached 1 / alpha; 0 if it never did.
 
-    At that draw there is evidence that the draws so far predict better than the reference; later draws can undo it.
+    At that draw there is evidence that the draws so far predict better than the reference; later draws can reverse this
+    evidence.
     """
     reached = log_e >= -math.log(alpha)
     return np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, 0)
@@ -44,10 +45,10 @@ log = logging.getLogger(__name__)
 class StoppingRule:
     """Ends a block at the first draw by which the E-value of every chain has reached 1 / alpha.
 
-    E-values (`log_e_values`) use rows that the posterior is not conditioned on. A chain whose E-value has once
-    reached 1 / alpha counts as having reached it, whatever follows. Suppose that draws predict those rows no better
-    than the warm start, in the sense that E exp(log p(rows | draw) - log p(rows | warm start)) is at most 1 given the
-    previous draws: then the probability that a chain ever reaches 1 / alpha is at most alpha (Ville 1939).
+    E-values (`log_e_values`) use rows that the posterior is not conditioned on. A chain whose E-value has once reached
+    1 / alpha counts as having reached this level, whatever follows. Suppose that draws predict the held-out rows no
+    better than the warm start, in the sense that E exp(log p(rows | draw) - log p(rows | warm start)) is at most 1
+    given the previous draws: then the probability that a chain ever reaches 1 / alpha is at most alpha (Ville 1939).
     """
 
     def __init__(
@@ -62,9 +63,9 @@ class StoppingRule:
         Args:
             alpha: level, between 0 and 1.
             log_density: parameters [..., P] -> log density [...] of the held-out rows, float64; the value for one
-                parameter vector must not depend on the others.
+                parameter vector must not depend on other parameter vectors.
             starts: warm starts [chain, P].
-            chain_ids: numbers of the chains, for messages.
+            chain_ids: indices of the chains, for messages.
         """
         self.alpha = alpha
         self._log_density, self._starts, self._chain_ids = log_density, starts, chain_ids
@@ -79,7 +80,7 @@ class StoppingRule:
         return int(self._crossed.max()) if self._crossed.all() else None
 
     def update(self, draws: np.ndarray) -> int | None:
-        """Take the next draws [chain, s, P] of all chains into account; returns where the block ends, if it does."""
+        """Take the next draws [chain, s, P] of all chains into account; return the end of the block, if reached."""
         if self.end is not None:
             return self.end
         if self._reference is None:
@@ -92,7 +93,7 @@ class StoppingRule:
 
     @property
     def crossed(self) -> dict[str, int | None]:
-        """Chain number -> the chain's draws when its E-value first reached 1 / alpha; None if it did not."""
+        """Chain index -> number of draws when the chain's E-value first reached 1 / alpha; None if it did not."""
         return {str(chain): int(draw) or None for chain, draw in zip(self._chain_ids, self._crossed, strict=True)}
 
     def report(self, planned: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Time that the phases of a block take, and its progress in the log and at a terminal."""
+"""Time that the phases of a block take, and the block's progress in the log and at a terminal."""
 
 import json
 import logging
@@ -18,14 +18,14 @@ from bnn_atlas.runtime import processor
 
 
 class Clock:
-    """Seconds since `start`, plus earlier seconds."""
+    """Seconds since `start`, plus seconds from earlier attempts."""
 
     def __init__(self, before: float) -> None:
         self._before = before
         self._begun = 0.0
 
     def start(self) -> None:
-        """Begin to count."""
+        """Start counting."""
         self._begun = time.monotonic()
 
     def read(self) -> float:
@@ -42,11 +42,12 @@ def write_timing(
         path: a JSON file.
         method: the method with these phases.
         seconds: wall time of each phase without compilation.
-        gradients: gradients of all chains in each phase; empty if they are not counted. For the last phase the trace
-            has them, draw by draw.
-        place: where the chains were computed.
+        gradients: gradients of all chains in each phase; empty if they are not counted. Gradients of the last phase are
+            recorded in the trace, draw by draw.
+        place: placement of the chains on devices.
         draws: draws at which a stopping rule ended the last phase; its `steps` are then the steps of the trace, and
-            `planned` the steps without the rule. Its seconds end when the segment with the last draw is written.
+            `planned` the steps without the rule. The seconds of the last phase end when the segment with the last draw
+            is written.
     """
     device = jax.devices()[0]
     phases: list[dict[str, Any]] = [
@@ -88,7 +89,7 @@ class ProgressReport:
         self._bar = tqdm(total=total, initial=done, unit="step", disable=not sys.stderr.isatty(), leave=False)
 
     def advance(self, phase: str, steps: int) -> None:
-        """Count `steps` more steps (of every chain) in the named phase."""
+        """Add `steps` steps (of every chain) to the named phase."""
         self._done += steps
         self._bar.set_description(phase, refresh=False)
         self._bar.update(steps)

@@ -1,8 +1,9 @@
 """Deep ensembles: networks optimised from different initialisations, each stopped early on validation rows.
 
 Warm starts of the chains as in Sommer et al. 2025 (Microcanonical Langevin Ensembles, ICLR): AdamW on the mean negative
-log-likelihood; the prior plays no part. A member stops after `patience` epochs without a new best validation loss; the
-published code stops when that many losses are no better than the one before them, which can happen earlier.
+log-likelihood; the prior is not used. A member stops after `patience` epochs without a new best validation loss; the
+published code stops when `patience` successive losses fail to improve on the loss just before them, which can happen
+earlier.
 """
 
 import logging
@@ -24,11 +25,11 @@ log = logging.getLogger(__name__)
 
 
 class TrainingError(RuntimeError):
-    """A member's loss is not finite."""
+    """Raised if a member's loss is not finite."""
 
 
 class Rows(NamedTuple):
-    """Rows x [n, features] and targets y [n] to train on, and rows that early stopping watches (may be empty)."""
+    """Rows x [n, features] and targets y [n] for training, and validation rows for early stopping (may be empty)."""
 
     x: Array
     y: Array
@@ -43,8 +44,8 @@ class Member(NamedTuple):
     train_loss: Array
     validation_loss: Array
     best_epoch: Array
-    """Epoch of the parameters: the best on validation rows, or the last if there are none; -1 if the loss is not finite
-    at that epoch."""
+    """Epoch of the parameters: the best epoch on validation rows, or the last epoch without validation rows; -1 if the
+    loss is not finite at that epoch."""
 
 
 class _Search(NamedTuple):
@@ -56,7 +57,7 @@ class _Search(NamedTuple):
 
 
 def initialise(posterior: Posterior, members: np.ndarray, seed: int, dtype: jnp.dtype) -> np.ndarray:
-    """Initial parameters [member, P] of the members with the given numbers; the likelihood's own parameters are 0."""
+    """Initial parameters [member, P] of the members with the given indices; the likelihood's own parameters are 0."""
 
     def one(number: Array) -> Array:
         return _start(posterior, role_key(seed, Role.INITIALISE, number), dtype)
@@ -77,14 +78,14 @@ def train_ensemble(
     seed: int,
     dtype: jnp.dtype = jnp.float32,
 ) -> Member:
-    """Train the members with the given numbers; arrays of the result have a leading axis [member].
+    """Train the members that have the given indices; arrays of the result have a leading axis [member].
 
-    A member's bits depend only on the seed, its number, the rows and the settings. The likelihood's own parameters (a
-    learned noise level) stay at their start, 0.
+    A member's result is bitwise determined by the seed, the member's index, the rows and the settings. The likelihood's
+    own parameters (a learned noise level) keep their initial value of 0.
 
     Raises:
-        ValueError: a mini-batch is larger than the training rows.
-        TrainingError: a member never had a finite loss, or has none at the end if there are no validation rows.
+        ValueError: a mini-batch is larger than the number of training rows.
+        TrainingError: no epoch of a member had a finite loss or, without validation rows, its final loss is not finite.
     """
     batch = config.batch_size or len(rows.x)
     if batch > len(rows.x):
@@ -124,7 +125,7 @@ def _train_member(
         return -posterior.log_likelihood_of(jnp.concatenate([theta, extra]), x, y) / len(y)
 
     def gradient(theta: Array, x: Array, y: Array) -> tuple[Array, Array]:
-        """The loss and its gradient."""
+        """The loss, and the gradient of the loss."""
         value, slopes = posterior.log_likelihood_and_gradient(jnp.concatenate([theta, extra]), x, y)
         return -value / len(y), -slopes[:size] / len(y)
 
@@ -183,7 +184,7 @@ def _train_member(
         Member(theta, losses, losses, jnp.int32(-1)),
     )
     member = jax.lax.while_loop(unfinished, body, begin).member
-    if not validate:  # the training loss of an epoch is taken before its last update
+    if not validate:  # the training loss of an epoch is computed before the last update of the epoch
         finite = jnp.isfinite(loss(member.parameters, rows.x, rows.y))
         member = member._replace(best_epoch=jnp.where(finite, member.best_epoch, -1))
     return member._replace(parameters=jnp.concatenate([member.parameters, extra]))

@@ -1,4 +1,4 @@
-"""Untrained networks, and copies of networks with their hidden units in another order."""
+"""Untrained networks, and copies of networks with reordered hidden units."""
 
 from functools import partial
 
@@ -25,10 +25,10 @@ def initial_networks(
     seed: int,
     dtype: jnp.dtype = jnp.float32,
 ) -> np.ndarray:
-    """Parameters [member, P] of untrained networks with the given numbers; the likelihood's own parameters are 0.
+    """Parameters [member, P] of untrained networks with the given indices; the likelihood's own parameters are 0.
 
-    A network's bits depend only on the seed, its number and the settings. With `distribution: normal` every parameter
-    is an independent draw from N(0, scale^2), as in the synthetic regression of Izmailov et al. (2021). With
+    A network is bitwise determined by the seed, the network's index and the settings. With `distribution: normal` every
+    parameter is an independent draw from N(0, scale^2), as in the synthetic regression of Izmailov et al. (2021). With
     `transpositions`, network 2i + 1 is the same function as network 2i.
 
     Raises:
@@ -58,7 +58,7 @@ def _drawn(posterior: Posterior, config: InitialConfig, numbers: np.ndarray, see
 def copy_permutation(symmetry: Symmetry, config: InitialConfig, seed: int, number: int) -> np.ndarray:
     """Permutations [units] of all groups that turn network `number` - 1 into network `number`, which is odd.
 
-    `with_transpositions` draws each group's permutation; they depend only on the seed and the number.
+    `with_transpositions` draws each group's permutation; the permutations depend only on the seed and the number.
     """
     assert config.transpositions is not None
     assert number % 2
@@ -77,8 +77,8 @@ def _normal(posterior: Posterior, scale: float, seed: int, number: int, dtype: j
 def _kaiming_uniform(layout: Layout, theta: np.ndarray, seed: int, number: int) -> np.ndarray:
     """Theta [P] with new weights and biases of all layers, W_ij and b_i ~ U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)).
 
-    PyTorch's default (He et al. 2015, eq. 10, with the slope sqrt(5) of a leaky relu). A bias takes the fan-in of its
-    layer's weight; gains and thresholds keep their initial values.
+    PyTorch's default (He et al. 2015, eq. 10, with the slope sqrt(5) of a leaky relu). A bias uses the fan-in of the
+    weight in its layer; gains and thresholds keep their initial values.
     """
     keys = jax.random.split(jax.random.fold_in(role_key(seed, Role.INITIALISE, number), 1), len(layout.parameters))
     fans = {p.layer: p.fan_in for p in layout.parameters if p.role == "weight"}
@@ -99,14 +99,14 @@ def permuted_copies(layout: Layout, theta: np.ndarray, chains: np.ndarray, seed:
 
     All copies are the same function, so chains start at symmetric copies of one mode, as in Sommer et al. 2025
     (Approximate Posteriors in Neural Networks: A Sampling Perspective, permuted warm starts). A chain's permutations
-    depend only on the seed and its number. Raises as `hidden_units`.
+    depend only on the seed and the index of the chain. Raises SymmetryError like `hidden_units`.
     """
     symmetry = dense_symmetry(layout)
     return np.stack([apply(symmetry, theta, hidden_units(layout, seed, int(chain))) for chain in chains])
 
 
 def hidden_units(layout: Layout, seed: int, chain: int) -> np.ndarray:
-    """Uniformly random permutations [units] of all hidden layers' units, one layer after the other (`symmetry.groups`).
+    """Uniformly random permutations [units] of all hidden layers' units, concatenated by layer (`symmetry.groups`).
 
     Raises:
         SymmetryError: a layer is not dense.
