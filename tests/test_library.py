@@ -250,7 +250,7 @@ def test_trajectories_relative_to_the_prior_become_numbers(tmp_path: Path) -> No
     assert method["trajectory_length"] == pytest.approx(0.5 * np.pi / 2 * 0.5 * 2)
     assert "quarter_periods" not in method
     uneven = build_posterior(X, LABELS, LINEAR | {"prior": {"kind": "glorot"}})
-    with pytest.raises(ConfigError, match=r"^method: quarter_periods are of a prior that has one finite standard dev"):
+    with pytest.raises(ConfigError, match=r"^method: quarter_periods needs a prior with one finite standard dev"):
         sample(uneven, relative, starting_points(uneven, 1), tmp_path)
 
 

@@ -154,7 +154,7 @@ def test_uci_rows_are_those_of_the_published_loader(n: int, seed: int) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"test": 0.3}, "test = 0.3: kind 'bnn_hmc' has the share 0.1 built in"),
+        ({"test": 0.3}, "test = 0.3: kind 'bnn_hmc' always has a test share"),
         ({"limit": 10}, "limit: not for kind 'bnn_hmc'"),
         ({"seed": 2**32 - 1, "count": 2}, "the seeds of 2 splits do not fit into 32 bits"),
         ({"rng": 1}, "rng: only for kind 'mile', not 'bnn_hmc'"),

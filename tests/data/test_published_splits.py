@@ -107,7 +107,7 @@ def test_published_rows_that_there_are_not(fields: dict[str, Any], published_tra
         ({"order": "tfds"}, "order: only for kind 'published', not 'random'"),
         ({"kind": "standard", "first": 5, "first_test": 5}, "first, first_test: only for kind 'published'"),
         ({"kind": "published", "limit": 5}, "limit is not for kind 'published'"),
-        ({"kind": "published", "count": 2}, "count = 2: of kind 'published' there is one split"),
+        ({"kind": "published", "count": 2}, "count = 2: kind 'published' has only one split"),
         ({"kind": "published", "first": 0}, "greater than or equal to 1"),
         ({"kind": "published", "order": "keras"}, "'file' or 'tfds'"),
         ({"scaling": "pixels"}, "'columns', 'all_rows', 'channels', 'published', 'unit' or 'none'"),

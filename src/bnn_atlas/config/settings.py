@@ -24,7 +24,7 @@ from bnn_atlas.config.runs.studies import SCALES, Run, Scale, Study, StudyConfig
 def _folder(path: str) -> str:
     """Refuse what is no path, what Snakemake or a program reads as something else, and names that no shell has read."""
     if not path.strip() or any(character in "{}" or not character.isprintable() for character in path):
-        raise ValueError("the path of a folder is wanted, such as results; it is not empty and has no braces")
+        raise ValueError("must be the path of a folder, such as results, not empty and without braces")
     if path.startswith("-"):
         raise ValueError(f"programs take it for an option; write ./{path}")
     if path.startswith("~") or "$" in path:

@@ -44,10 +44,10 @@ def load(folder: Path, alignments: dict[str, Any], scale: Any = "paper") -> Any:
     [
         ({"a": {"run": "none"}}, ("alignments.a.run = 'none': no such run at this scale", "one")),
         ({"a": {"run": "linear"}}, ("alignments.a.run = 'linear'", "no hidden units")),
-        ({"a": {"run": "point"}}, ("it has 1 draw in all, and an alignment needs two",)),
+        ({"a": {"run": "point"}}, ("it has 1 draw in all, and an alignment needs",)),
         ({"a": {"run": "one", "criterion": "cosine"}}, ("alignments.a.criterion = 'cosine'", "one hidden layer")),
-        ({"a": {"run": "one", "signs": True}}, ("alignments.a.signs = True", "units of tanh have signs")),
-        ({"a": {"run": "tanh", "balanced": True}}, ("alignments.a.balanced = True", "units of relu have scales")),
+        ({"a": {"run": "one", "signs": True}}, ("alignments.a.signs = True", "only tanh units have signs")),
+        ({"a": {"run": "tanh", "balanced": True}}, ("alignments.a.balanced = True", "only relu units have scales")),
         ({"a": {"run": "one", "reference": "frist"}}, ("alignments.a.reference = 'frist'", "did you mean 'first'")),
         ({"a": {"run": "one", "reference": "a"}}, ("alignments.a.reference = 'a': no such reference",)),
         (
@@ -74,7 +74,7 @@ def load(folder: Path, alignments: dict[str, Any], scale: Any = "paper") -> Any:
         ({"a": {"run": "fit", "chains": 3}}, ("alignments.a.chains = 3", "the run has 2")),
         (
             {"a": {"run": "one", "criterion": "centred", "dead_inputs": "masked"}},
-            ("alignments.a.dead_inputs = 'masked'", "activations do not see inputs that never vary"),
+            ("alignments.a.dead_inputs = 'masked'", "activations do not depend on inputs that never vary"),
         ),
         ({"mean": {"run": "one"}}, ("alignments.mean: a name is made of",)),
         ({"a b": {"run": "one"}}, ("a name is made of letters",)),

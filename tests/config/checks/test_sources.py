@@ -186,7 +186,7 @@ def test_pairs_of_chains() -> None:
 
 
 def test_shares_that_rise_are_refused() -> None:
-    with pytest.raises(ValueError, match="must fall"):
+    with pytest.raises(ValueError, match="descending order"):
         PruningConfig(networks={"a": "b"}, kept=(10, 50))
 
 

@@ -52,7 +52,7 @@ def one(folder: Path, study: Study, **changes: Any) -> Claim:
         ({"relation": "less"}, ["error.relation = 'less'", "'equals'", "'alike'"]),
         ({"relation": "atmost"}, ["error.relation = 'atmost': must be 'equals', ", "did you mean 'at_most'?"]),
         ({"bound": None}, ["error: relation 'at_most' needs bound"]),
-        ({"bound": "low"}, ["error.bound = 'low'", "a number is wanted"]),
+        ({"bound": "low"}, ["error.bound = 'low'", "must be a number"]),
         ({"bond": 3.0}, ["error: unknown key 'bond'", "did you mean 'bound'?"]),
         ({"size": 0.1}, ["error: relation 'at_most' needs bound, and takes no size"]),
         ({"relation": "equals"}, ["error: relation 'equals' needs", "published or value"]),
@@ -110,7 +110,7 @@ def test_mistakes_in_claims(tmp_path: Path, study: Study, changes: dict[str, Any
         ({"for": [{"n": 1}, {"n": 1}]}, "claims.error_{n}: two claims have the name 'error_1': put a key of `for` in"),
         ({"for": [{"n": 1, "bond": 3}]}, "claims.error_{n}.for: 'bond' is not a key of a claim (did you mean 'bound'?"),
         ({"statement": "{set}"}, "claims.error_{n}: {set} is not a known placeholder; known are n (line 3)"),
-        ({"for": [{"n": 1}, {"n": 2, "bound": "x"}]}, "claims.error_2.bound = 'x': a number is wanted"),
+        ({"for": [{"n": 1}, {"n": 2, "bound": "x"}]}, "claims.error_2.bound = 'x': must be a number"),
         ({"runs": ["two"]}, "claims.error_1.runs: no run 'two' in study 'small'"),
         ({"published": "table/one/2/rmse"}, "claims.error_{n}.published: no number 'table/one/2/rmse' in config/publ"),
         ({"published": 3}, "claims.error_{n}.published = 3: give the key of a published number, as text"),
@@ -336,7 +336,7 @@ def test_densities_of_classes_are_below_one() -> None:
 
 @pytest.mark.parametrize("key", ["statement", "place", "basis"])
 def test_texts_for_readers_are_not_empty(key: str, tmp_path: Path, study: Study) -> None:
-    with refused(f"claims.error.{key} = ' ': some words are wanted"):
+    with refused(f"claims.error.{key} = ' ': must not be blank"):
         one(tmp_path, study, **{key: " "})
 
 

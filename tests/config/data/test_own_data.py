@@ -111,42 +111,42 @@ MANY = {"columns": ["a", "y"], **NUMBERS}
         (CSV, {"sha256": "0"}, ["mine: ", "unknown key 'sha256'"]),
         *((CSV, {"encoding": name}, [f"encoding = '{name}'", "no such enc"]) for name in ("utf-99", "base64", "rot13")),
         *((start + CSV.encode(), NUMBERS, ["cannot be read: it is", what]) for start, what in BINARIES.items()),
-        ("a,y\n1,2\n3\0,4\n", NUMBERS, ["line 3 has a NUL byte", "save it as CSV"]),
+        ("a,y\n1,2\n3\0,4\n", NUMBERS, ["line 3 contains a NUL byte", "save it as CSV"]),
         (f"a,b,y\n{UNCLOSED}", NUMBERS, ["line 12: the quote (\") before '5,1,3' is not closed", "up to line 41"]),
         ("a,b,y\n" + UNCLOSED.replace('"5,1,3', '5,1,"3'), NUMBERS, ["line 12: the quote (\") before '3' is"]),
         (f"a,y\n{REFUNDS}", NUMBERS, ["line 2, column 'y': '(0.1)' is not a finite number", "as numbers in the file"]),
-        ("a,y\n1,2\n2,3\n3,<1\n", NUMBERS, ["'<1' is not a finite number", "not left out because of its target"]),
+        ("a,y\n1,2\n2,3\n3,<1\n", NUMBERS, ["'<1' is not a finite number", "never left out because"]),
         *(
             ("a,y\n" + "".join(f"{i},{word.format(i, i % 4)}\n" for i in range(20)), NUMBERS | {"task": task}, [why])
             for word, task, why in (
-                ("{0}.5%", "regression", "numbers with '%': write the numbers alone in the file"),
+                ("{0}.5%", "regression", "numbers with '%': write only the numbers"),
                 ("1{1} # ok", "regression", "numbers with '# ok'"),
-                ("2020-01-{0}", "regression", "20 different words in 20 rows are no classes"),
-                ("2020-01-{0}", "classification", "20 different words in 20 rows are no classes"),
+                ("2020-01-{0}", "regression", "20 different words in 20 rows are too many"),
+                ("2020-01-{0}", "classification", "20 different words in 20 rows are too many"),
             )
         ),
         (CSV, {"name": "mine.xlsx"}, ["mine.xlsx", "save it as CSV"]),
-        ("a,y\n1,2,3\n4,5\n", NUMBERS, ["line 2: 3 cells in a table of 2 columns", "take it out"]),
-        ("a,y\n", NUMBERS, ["has no rows below the names"]),
+        ("a,y\n1,2,3\n4,5\n", NUMBERS, ["line 2: 3 cells in a table of 2 columns", "correct or remove that line"]),
+        ("a,y\n", NUMBERS, ["has no rows below its column names"]),
         ("", NUMBERS, ["mine: data/mine.csv: the file is empty"]),
-        ("\n \na,y\n", NUMBERS, ["has no rows below the names"]),
+        ("\n \na,y\n", NUMBERS, ["has no rows below its column names"]),
         ("a,y\n1,2\n", NUMBERS, ["data/mine.csv: the file has one row; at least 2 are needed"]),
-        ("a,b,y\n1,2,3\n1.0,2,4\n", NUMBERS, ["data/mine.csv: nothing can be predicted", "and these are: a, b"]),
-        ("a,colour,y\n1,red,3\n1,red,4\n", {}, ["the same in all rows, and these are: a, colour"]),
+        ("a,b,y\n1,2,3\n1.0,2,4\n", NUMBERS, ["data/mine.csv: nothing can be predicted", "as these are: a, b"]),
+        ("a,colour,y\n1,red,3\n1,red,4\n", {}, ["as these are: a, colour"]),
         ("a,y\n1,7\n2,7.0\n", NUMBERS, ["column 'y': the target has one value, 7.0, in all rows"]),
         ("soil,kind\na,x\nb,x\n", CLASSES, ["column 'kind': the target has one class, 'x', in all rows"]),
         ("y\n1\n2\n", NUMBERS, ["data/mine.csv: the file has no input columns"]),
         (CSV, {"drop": ["a", "colour"], **NUMBERS}, ["data/mine.csv: the file has no input columns"]),
-        ("1,2\n3,4\n", MANY | {"name": "mine.txt"}, ['commas are between the cells; give `separator: ","`']),
-        ("a,a,y\n1,2,3\n", NUMBERS, ["the names of the columns (a,a,y) have 'a' more than once; rename all but"]),
-        ("1,2,3\n", MANY | {"columns": ["a", "a", "y"]}, ["mine.columns: ", "(a,a,y) have 'a' more than once"]),
+        ("1,2\n3,4\n", MANY | {"name": "mine.txt"}, ['separated by commas; give `separator: ","`']),
+        ("a,a,y\n1,2,3\n", NUMBERS, ["(a,a,y) contain 'a' more than once; rename all but"]),
+        ("1,2,3\n", MANY | {"columns": ["a", "a", "y"]}, ["mine.columns: ", "(a,a,y) contain 'a' more than once"]),
         (
             "a,b,y\n1,2,0\n", MANY | {"columns": ["y", "b", "a"], "missing": "a"},
-            ["mine.columns: data/mine.csv: the file has a row of names (a,b,y); give `columns: null`"],
+            ["mine.columns: data/mine.csv: the file has a row of column names (a,b,y); give `columns: null`"],
         ),
-        ("soil, Kind\nclay,x\nsand,y\n", CLASSES | {"columns": ["soil", "kind"]}, ["has a row of names (soil,Kind)"]),
-        ("a,other,y\n1,2,0\n", MANY | {"columns": ["first", "second", "y"]}, ["has a row of names (a,other,y)"]),
-        ("0,1\n1,2\n3,4\n", MANY | {"columns": ["0", "1"], "target": "1"}, ["has a row of names (0,1)"]),
+        ("soil, Kind\nclay,x\nsand,y\n", CLASSES | {"columns": ["soil", "kind"]}, ["row of column names (soil,Kind)"]),
+        ("a,other,y\n1,2,0\n", MANY | {"columns": ["first", "second", "y"]}, ["has a row of column names (a,other,y)"]),
+        ("0,1\n1,2\n3,4\n", MANY | {"columns": ["0", "1"], "target": "1"}, ["has a row of column names (0,1)"]),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said(
@@ -192,13 +192,13 @@ LABELS = "a,kind\n" + "".join(f"{i},{'elm' if i % 2 else 'ash'}\n" for i in rang
         ("Report, 1, 2\na;b;y\n1,5;2,5;3,5\n4,5;5;6,5\n", {}, 2, ["with 'y', is line 2", '`separator: ";"` and `skip']),
         ("a,y\n1,2\n3,4\n".encode("utf-16-le"), {}, 2, ['`encoding: "utf-16-le"`']),
         ("a,y\n12\u2019000,1\n5'000.5,2\n7,3\n", {}, 3, ["line 2, column 'a'", '`thousands: "\'"`']),
-        ("a,y\n12,1\n1.2.3,2\n7,3\n5,3\n", {}, 3, ["; if these are numbers, write them as", '`missing: ["1.2.3"]`']),
+        ("a,y\n12,1\n1.2.3,2\n7,3\n5,3\n", {}, 3, ["; if these are meant as numbers", '`missing: ["1.2.3"]`']),
         ("a,y\n12,1\n\u2013,2\n7,3\n", {}, 2, ['`missing: ["\u2013"]`']),
-        (WEIGHTS, {}, 30, ["column 'm': '10 kg'", "numbers with 'kg': write the numbers alone in the file", '["m"]`']),
+        (WEIGHTS, {}, 30, ["column 'm': '10 kg'", "numbers with 'kg': write only the numbers", '["m"]`']),
         (WEIGHTS.replace("kg", "\u20ac"), {}, 30, ["numbers with '\u20ac'", '["m"]`']),
         (re.sub(r"(\d+) kg", r"-\1%", WEIGHTS), {}, 30, ["these are numbers with '%'", '["m"]`']),
         (re.sub(r"(\d+) kg", r"(\1)", WEIGHTS), {}, 30, ["these are numbers in brackets", '["m"]`']),
-        (WEIGHTS.replace(" kg", "", 26), {}, 26, ["numbers with 'kg': write the numbers alone", '`missing: ["36 kg"']),
+        (WEIGHTS.replace(" kg", "", 26), {}, 26, ["numbers with 'kg': write only the numbers", '`missing: ["36 kg"']),
     ],
 )  # fmt: skip
 def test_all_problems_are_said_at_once_and_each_advice_works(
@@ -362,7 +362,7 @@ def test_what_is_odd_is_said_in_the_log_of_prepare(
     prepare("mine", mine, [mine.files[0].path or ""])
     said = caplog.text
     for part in (
-        "mine: 1 of 21 rows miss a value", "20 rows are very few", "'>50K', '>50K.' count as different classes",
+        "mine: 1 of 21 rows have missing values", "20 rows are very few", "'>50K', '>50K.' count as different classes",
         "'<=50K', '<=50k' count as different", "classes with a single row", "'once'", "20 different words in 20 rows",
     ):  # fmt: skip
         assert part in said, part

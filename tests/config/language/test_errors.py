@@ -70,18 +70,18 @@ MISTAKES: list[tuple[Any, ...]] = [
     (nested("split", kind="radom"), "runs.one.split.kind = 'radom': must be 'random', ", "mean 'random'?) (line"),
     (nested("split", kind="sorted"), "runs.one.split.kind = 'sorted'", "'train_test_split'"),
     (nested("model", activation="softplus"), "runs.one.model.activation = 'softplus'", "'silu'"),
-    (lambda s: s["runs"]["one"].update(chains=None), "runs.one.chains: is empty; a whole number is wanted, such as 4"),
-    (lambda s: s["runs"]["one"].update(description=None), "runs.one.description: is empty; text is wanted (line"),
-    (lambda s: s.update(runs=None), "runs: is empty; a section is wanted: keys"),
+    (lambda s: s["runs"]["one"].update(chains=None), "runs.one.chains: is empty; must be a whole number, such as 4"),
+    (lambda s: s["runs"]["one"].update(description=None), "runs.one.description: is empty; must be text (line"),
+    (lambda s: s.update(runs=None), "runs: is empty; must be a section: keys"),
     (lambda s: s.pop("runs"), "runs: this key is missing (line 1)"),
     (run_edit(chains=None), "runs.one.chains: this key is missing"),
     (run_edit(method={"kind": "hmc", "step_size": 0.1}), "method: give trajectory_length or quarter_periods (line"),
-    (run_edit(chains="many"), "runs.one.chains = 'many'", "a whole number is wanted"),
-    (run_edit(chains=[4, 5]), "runs.one.chains = [4, 5]", "a whole number is wanted"),
-    (run_edit(chains=2.5), "runs.one.chains = 2.5", "a whole number is wanted"),
-    (nested("model", hidden=16), "runs.one.model.hidden = 16", "a list is wanted, such as [a, b]"),
-    (run_edit(model=3), "runs.one.model = 3", "a section is wanted"),
-    (run_edit(likelihood="gaussian"), "runs.one.likelihood = 'gaussian'", "a section is wanted"),
+    (run_edit(chains="many"), "runs.one.chains = 'many'", "must be a whole number"),
+    (run_edit(chains=[4, 5]), "runs.one.chains = [4, 5]", "must be a whole number"),
+    (run_edit(chains=2.5), "runs.one.chains = 2.5", "must be a whole number"),
+    (nested("model", hidden=16), "runs.one.model.hidden = 16", "must be a list, such as [a, b]"),
+    (run_edit(model=3), "runs.one.model = 3", "must be a section"),
+    (run_edit(likelihood="gaussian"), "runs.one.likelihood = 'gaussian'", "must be a section"),
     (nested("method", phases=[0.8, 0.2]), "runs.one.method.phases = [0.8, 0.2]: must have 3 items"),
     # Bounds.
     (run_edit(chains=0), "runs.one.chains = 0", "greater than or equal to 1"),
@@ -124,10 +124,10 @@ MISTAKES: list[tuple[Any, ...]] = [
     (run_edit(method={**HMC, "step_size": 1e-300}), f"method.step_size = 1e-300: {RANGE}"),
     (nested("warmstart", weight_decay=1e40), f"weight_decay = 1e+40: {MOST}"),
     # The values of YAML that are true, and no numbers.
-    (run_edit(chains=True), "chains = True: a whole number is wanted, such as 4; yes, on, true"),
-    (run_edit(temperature=True), "temperature = True: a number is wanted, such as 0.5; yes, on"),
-    (nested("model", hidden=[4, True]), "model.hidden.1 = True: a whole number is wanted"),
-    (run_edit(seed=True), "seed = True: a whole number is wanted"),
+    (run_edit(chains=True), "chains = True: must be a whole number, such as 4; yes, on, true"),
+    (run_edit(temperature=True), "temperature = True: must be a number, such as 0.5; yes, on"),
+    (nested("model", hidden=[4, True]), "model.hidden.1 = True: must be a whole number"),
+    (run_edit(seed=True), "seed = True: must be a whole number"),
     # Names of runs, which are names of files.
     (runs(**{"a b": RUN}), "runs.a b: a name is made of letters, digits, '_', '.', '-'"),
     (runs(**{"a" * 300: RUN}), "the name has 300 characters; at most 200 are allowed"),
@@ -164,7 +164,7 @@ MISTAKES: list[tuple[Any, ...]] = [
     # Grids and scales.
     (run_edit(grid={"model.hiden": [[4], [8]]}), "runs.one (grid model.hiden: [4]): model: unknown key 'hiden'"),
     (run_edit(grid={"warmstart.learning_rate": [0.1, -0.1]}), "runs.one", "learning_rate = -0.1", "greater than 0"),
-    (run_edit(grid={"seed": 3}), "runs.one.grid.seed = 3", "a list is wanted, such as [a, b]"),
+    (run_edit(grid={"seed": 3}), "runs.one.grid.seed = 3", "must be a list, such as [a, b]"),
     (run_edit(grid={"seed": []}), "runs.one.grid.seed: an empty list gives no run"),
     (run_edit(grid={"seed": [1, 1]}), "runs.one.grid.seed: 1 is given twice"),
     (run_edit(grid={"likelihood.sigma": [1, 1.0]}), "runs.one.grid.likelihood.sigma: 1.0 is given twice"),
@@ -262,7 +262,7 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
         load_study(tmp_path / "nothing.yaml", "demo", DATASETS)
 
 
-FOLDER = "the path of a folder is wanted"
+FOLDER = "must be the path of a folder"
 
 
 @pytest.mark.parametrize(
@@ -277,8 +277,8 @@ FOLDER = "the path of a folder is wanted"
         ({"studies": []}, ["studies = []: at least one study is needed; there are small"]),
         ({"device": "tpu"}, ["device = 'tpu'", "'cpu' or 'gpu'"]),
         ({"scael": "demo"}, ["unknown key 'scael'", "did you mean 'scale'?", "allowed keys: scale, studies"]),
-        ({"results": 3}, ["results = 3", "text is wanted; put numbers, dates"]),
-        ({"results": None}, ["results: is empty; text is wanted"]),
+        ({"results": 3}, ["results = 3", "must be text; put numbers, dates"]),
+        ({"results": None}, ["results: is empty; must be text"]),
         ({"scale": None}, ["scale: is empty; must be 'demo', 'laptop' or 'paper'"]),
         ({"results": "-n"}, ["results = '-n': programs take it for an option; write ./-n"]),
         (

@@ -33,7 +33,7 @@ def bomb(levels: int) -> str:
 
 ENDLESS = {
     "not UTF-8": ("title: Ä\n".encode("latin-1"), "not UTF-8: byte 0xc4 in line 1; save the file as UTF-8"),
-    "NUL": (b"title: x\nnote: a\0b\n", "the character U+0000, which no text has; delete it (line 2)"),
+    "NUL": (b"title: x\nnote: a\0b\n", "the character U+0000, which is not allowed in text; delete it (line 2)"),
     "UTF-16": ("a: 1\ntitle: x\n".encode("utf-16"), "not UTF-8: byte 0xff in line 1"),
     "brackets": (b"a:\n  " + b"[" * 5000, "nested more than 50 levels deep (line 2, column 52)"),
     "closed brackets": (b"[" * 5000 + b"]" * 5000, "nested more than 50 levels deep (line 1, column 51)"),
@@ -51,8 +51,11 @@ ENDLESS = {
         ("x0: &x0 [1]\n" + "".join(f"x{i}: &x{i} [*x{i - 1}]\n" for i in range(1, 3000))).encode(),
         "nested more than 50 levels deep, with aliases (*) written out",
     ),
-    "list that holds itself": (b"a: &a [*a]\n", "an alias stands for what contains it (line 1, column 4)"),
-    "run that holds itself": (b"runs: &r\n  one: *r\n", "an alias stands for what contains it (line 1, column 7)"),
+    "list that holds itself": (b"a: &a [*a]\n", "an alias is part of the value it refers to (line 1, column 4)"),
+    "run that holds itself": (
+        b"runs: &r\n  one: *r\n",
+        "an alias is part of the value it refers to (line 1, column 7)",
+    ),
     "no space after a colon": (
         b"# x\na: 1\nscale:demo\nb: 2\n",
         "; in line 3, write a space after the colon of 'scale' (line 4, column 1)",
@@ -77,7 +80,7 @@ def test_file_without_end_is_refused_at_once(tmp_path: Path, name: str) -> None:
         ("010", "010 has a leading zero and can be read in two ways: write 8 or 10, or put it in quotes"),
         ("-010", "write -8 or -10"),
         ("08", "08 has a leading zero and can be read in two ways: write 8, or put it in quotes"),
-        ("1:30", "1:30 can be read as a number to the base of 60: write 90, or put it in quotes"),
+        ("1:30", "1:30 can be read as a number in base 60: write 90, or put it in quotes"),
         ("-1:30", "write -90"),
         ("1:30.5", "write 90.5"),
         ("2020-01-31", "2020-01-31 is read as a date"),
@@ -145,10 +148,10 @@ def test_errors_name_the_line(tmp_path: Path) -> None:
         return next(number for number, content in enumerate(lines, start=1) if part in content)
 
     for text in (
-        "runs.one.chains = True: a whole number is wanted, such as 4; yes, on, true and their opposites are not "
+        "runs.one.chains = True: must be a whole number, such as 4; yes, on, true and their opposites are not "
         f"numbers (line {line('chains: yes')})",
-        f"runs.one.model.hidden.0 = 'four': a whole number is wanted, such as 4 (line {line('- four')})",
-        f"runs.two.chains = 'x': a whole number is wanted, such as 4 (line {line('chains: x')}, and 1 other entry that "
+        f"runs.one.model.hidden.0 = 'four': must be a whole number, such as 4 (line {line('- four')})",
+        f"runs.two.chains = 'x': must be a whole number, such as 4 (line {line('chains: x')}, and 1 other entry that "
         "copies it)",
         f"runs.three.dataset: this key is missing (line {line('three:')})",
     ):
@@ -163,7 +166,7 @@ def test_copies_of_one_mistake_are_told_once_and_others_of_its_line_are_not(tmp_
     with pytest.raises(ConfigError) as caught:
         load_study(path, "paper", DATASETS)
     told = sorted(text for text in str(caught.value).splitlines() if "= 'x'" in text)
-    wanted = "= 'x': a whole number is wanted, such as 4 (line"
+    wanted = "= 'x': must be a whole number, such as 4 (line"
     assert told == [
         f"{path}: runs.a.chains {wanted} 4, and 2 other entries that copy it)",
         f"{path}: runs.a.seed {wanted} 4, and 2 other entries that copy it)",

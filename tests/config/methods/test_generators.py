@@ -24,9 +24,9 @@ def test_the_published_architectures_load_with_a_trunk():
     ("settings", "message"),
     [
         ({}, "noise and parts are missing"),
-        ({"architecture": "cifar100_gen_arch", "noise": (3, 3)}, "leave these out, or architecture"),
+        ({"architecture": "cifar100_gen_arch", "noise": (3, 3)}, "leave these out, or leave architecture out"),
         ({"architecture": "cifar_gen_architecture"}, "trunk is missing: .* has the 245,750 entries that the parts"),
-        ({"noise": (2, 2), "trunk": ((3, 4),), "parts": (PART,)}, "ends in 12 numbers, but the parts take 9: change"),
+        ({"noise": (2, 2), "trunk": ((3, 4),), "parts": (PART,)}, "ends in 12 entries, but the parts take 9: change"),
     ],
 )  # fmt: skip
 def test_sizes_that_do_not_add_up_are_refused(settings, message):
@@ -61,7 +61,7 @@ def test_settings_of_the_method_that_are_refused(settings, message):
         ([[3]], "generator.hidden.0 = [3]: must have 2 items"),
         ([[]], "generator.hidden.0 = []: must have 2 items"),
         ([[3, 3], [3, 3, 3]], "generator.hidden.1 = [3, 3, 3]: must have at most 2 items"),
-        ([3], "generator.hidden.0 = 3: a list is wanted, such as [a, b]"),
+        ([3], "generator.hidden.0 = 3: must be a list, such as [a, b]"),
         ([], "generator.hidden = []: must have at least 1 item"),
     ],
 )

@@ -147,7 +147,7 @@ def test_a_referee_may_be_relative_too(tmp_path: Path) -> None:
         ({"method": {**RELATIVE, "step_size": 1.0}}, "give step_size or leapfrog_steps, not both"),
         ({"method": {"kind": "hmc", "step_size": 0.1}}, "give trajectory_length or quarter_periods"),
         ({"method": {"kind": "hmc", "quarter_periods": 1}}, "give step_size or leapfrog_steps"),
-        ({"prior": {"kind": "glorot"}}, "runs.one: quarter_periods are of a prior that has one finite standard devia"),
+        ({"prior": {"kind": "glorot"}}, "runs.one: quarter_periods needs a prior with one finite"),
         ({"referee": RELATIVE, "prior": {"kind": "he"}, "method": {"kind": "sgld", "step_size": 1}}, "quarter_periods"),
         ({"method": {**RELATIVE, "leapfrog_steps": 9000}}, r"max_leapfrog_steps (10000) would cut trajectories of up"),
         (

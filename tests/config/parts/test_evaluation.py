@@ -292,7 +292,7 @@ def test_beside_a_comparison_stand_rows_and_prior_or_what_the_posteriors_differ_
 
 
 def test_only_predictions_have_training_rows() -> None:
-    with pytest.raises(ValidationError, match="training_rows: only predictions have it; give published_train"):
+    with pytest.raises(ValidationError, match="training_rows: only for predictions; give published_train"):
         DatasetEntry.model_validate(IMAGES | {"training_rows": 20})
 
 

@@ -50,7 +50,7 @@ def test_a_module_may_hold_several_kinds(tmp_path: Path) -> None:
             "figures.kinds.cloud already has a kind of figure 'cloud'",
         ),
         ({"kinds__cloud": "KIND = {}"}, "columns"),
-        ({"kinds__cloud": "KIND = make()"}, "read without running the code; write a literal dictionary"),
+        ({"kinds__cloud": "KIND = make()"}, "read without running the code"),
         ({"kinds__cloud": 'KIND = {"section": ["grid"]}'}, r"unknown key 'section' \(did you mean 'sections'\?\)"),
         ({"kinds__cloud": 'KIND = {"files_if_any": ["table"]}'}, "every run has the file 'table'; name it in files"),
         ({"kinds__cloud": 'KIND = {"files": ["tabel"]}'}, r"no such file of a run \(did you mean 'table'\?\)"),

@@ -364,8 +364,8 @@ def test_a_scale_may_have_other_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [
-        ({"rows": {"temperature": [1]}}, ["zipped: a list of rows is wanted, such as ", "(line "]),
-        ({"rows": 1}, ["zipped = 1: a list of rows is wanted"]),
+        ({"rows": {"temperature": [1]}}, ["zipped: must be a list of rows, such as ", "(line "]),
+        ({"rows": 1}, ["zipped = 1: must be a list of rows"]),
         ({"rows": [FIRST, {"temperature": 1}]}, ["row 1 gives temperature, method.step_size, ", "2 gives temp"]),
         ({"scales": {"demo": {"zipped": [FIRST, {}]}}}, ["at scale demo: runs.one: zipped ", "and row 2 gives none"]),
         ({"rows": [FIRST, SECOND | {"temperature": 1.0}]}, ["zipped: 'temperature': 1.0 is given twice"]),

@@ -1,6 +1,6 @@
-"""Tables as cells: how a file is written, its rows, and which of its cells hold no number or no word.
+"""Reading tables as cells: the format of a file, its rows, and cells that are not valid numbers or words.
 
-The configuration and the jobs both read tables through this module, so that they accept and refuse the same files.
+The configuration and the jobs both read tables through this module, so that they accept the same files.
 """
 
 import codecs
@@ -19,14 +19,15 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 from bnn_atlas.config.language.base import CountOrNone, Model
 
 Row = tuple[int, Sequence[str]]
-"""Line of a text file or row of a sheet, from 1, and its cells without blanks around them; an empty cell is ''."""
+"""Line number in a text file, or row number in a sheet, from 1, and cells without surrounding blanks; an empty cell is
+''."""
 GZIP = b"\x1f\x8b"
 ALIKE = {" ": "\u00a0\u2009\u202f", "'": "\u2019\u02bc\u00b4`"}
-"""What stands between thousands -> what programs print instead of it."""
+"""Thousands separator -> characters that programs print in its place."""
 MINUS = re.compile("[\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d]")
-"""What programs print instead of the hyphen of negative numbers."""
+"""Characters that programs print for the minus of negative numbers, in place of a hyphen."""
 AFTER = re.compile(r"^([\d.,].*)-$")
-"""A negative number with its minus behind it."""
+"""A negative number with a trailing minus."""
 BINARY = {
     b"PK\x03\x04": "a workbook (.xlsx, .ods) or a zip archive",
     b"\xd0\xcf\x11\xe0": "an old workbook (.xls)",
@@ -41,11 +42,11 @@ BINARY = {
     b"SQLite format 3": "an SQLite database",
     b"%PDF": "a PDF",
 }
-"""First bytes of files that are no text -> what such a file is."""
+"""First bytes of a file that is not text -> type of the file."""
 
 
 def _texts(value: Any) -> Any:
-    """A word, or a list of words, where numbers may be written without quotes."""
+    """A word or a list of words; unquoted numbers are accepted too."""
     if isinstance(value, list | tuple):
         return tuple(map(_texts, value))
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
@@ -53,7 +54,7 @@ def _texts(value: Any) -> Any:
 
 def _known(encoding: str) -> str:
     try:
-        " ".encode(encoding)  # refuses base64 and the like, too
+        " ".encode(encoding)  # also fails for base64 and the like
     except (LookupError, ValueError):
         raise ValueError("no such encoding; the usual ones are utf-8, utf-16, cp1252 and latin-1") from None
     return encoding
@@ -65,45 +66,45 @@ Skip = Annotated[CountOrNone | tuple[CountOrNone, CountOrNone], Field(exclude_if
 
 
 class Numbers(Model):
-    """How numbers are written as text."""
+    """Format of numbers that are written as text."""
 
     decimal: Annotated[Literal[".", ","], Field(exclude_if=lambda value: value == ".")] = "."
-    """What stands before the decimals of a number."""
+    """Decimal separator."""
     thousands: Annotated[Character | None, Field(exclude_if=lambda value: value is None)] = None
-    """What stands between groups of three digits, such as the comma of 2,074.14 (or of two, as in 12,34,567); a blank
-    also means a narrow or no-break one, and an apostrophe also a curved one."""
+    """Separator of groups of three digits, such as the comma in 2,074.14 (or groups of two, as in 12,34,567). A blank
+    includes narrow and no-break blanks, and an apostrophe includes curved ones."""
 
 
 class Written(Numbers):
-    """How a text file is written."""
+    """Format of a text file."""
 
     encoding: Annotated[str, AfterValidator(_known), Field(exclude_if=lambda value: value == "utf-8")] = "utf-8"
-    """How letters are stored: utf-8 (with or without a mark at the start), utf-16, cp1252 (Windows), latin-1, ..."""
+    """Encoding of the file: utf-8 (with or without a mark at the start), utf-16, cp1252 (Windows), latin-1, ..."""
     skip: Skip = 0
-    """Number of lines to leave out at the start of the file, such as a title; or a list of two numbers, the second for
-    the rows to leave out below the column names, such as units: [0, 1]."""
+    """Number of lines to skip at the start of the file, such as a title. A list of two numbers also gives the number of
+    rows to skip below the column names, such as a row of units: [0, 1]."""
 
 
 def skipped(skip: int | tuple[int, int]) -> tuple[int, int]:
-    """Lines that are not read at the start of a file, and below the names of its columns."""
+    """Numbers of lines to skip at the start of a file and below its header."""
     return (skip, 0) if isinstance(skip, int) else skip
 
 
 def missing_words(missing: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """What cells without a value hold."""
+    """Words that mark missing values."""
     return () if missing is None else (missing,) if isinstance(missing, str) else missing
 
 
 def content(path: Path) -> bytes:
-    """The bytes of a file, which may be gzipped."""
+    """The bytes of a file, unpacked if it is gzipped."""
     found = path.read_bytes()
     return gzip.decompress(found) if found.startswith(GZIP) else found
 
 
 def file_text(path: Path, encoding: str) -> str:
-    """The text of a file, which may be gzipped.
+    """The text of a file, unpacked if it is gzipped.
 
-    Raises UnicodeError if it is in another encoding, and ValueError if it is no text.
+    Raises UnicodeError if the encoding is wrong, and ValueError if the file is not text.
     """
     found = content(path)
     if kind := next((kind for start, kind in BINARY.items() if found.startswith(start)), None):
@@ -111,15 +112,15 @@ def file_text(path: Path, encoding: str) -> str:
     text = found.decode("utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding)
     if "\0" in text:
         before = text[: text.index("\0")]
-        raise UnicodeError(f"line {before.count(chr(10)) + 1} has a NUL byte, which is no text")
+        raise UnicodeError(f"line {before.count(chr(10)) + 1} contains a NUL byte, so this is not a text file")
     return text
 
 
 def text_rows(text: str, separator: str, comment: str | None, skip: int) -> list[Row]:
-    """Rows that have a cell that is not empty, from line `skip` + 1 on.
+    """Rows with at least one non-empty cell, from line `skip` + 1 on.
 
-    Blanks after a separator and quotes are left out; a blank as separator stands for any run of blanks and tabs.
-    Raises csv.Error.
+    Quotes, and blanks after a separator, are stripped; a blank as separator matches any run of blanks and tabs. Raises
+    csv.Error.
     """
     lines: Iterator[str] = io.StringIO(text, newline="")
     for _ in range(skip):
@@ -137,7 +138,7 @@ def text_rows(text: str, separator: str, comment: str | None, skip: int) -> list
 
 
 class Real(str):
-    """A number in a workbook, which is read as it is, however numbers are written in the cells with text."""
+    """A numeric cell of a workbook, which is read unchanged, whatever the number format of text cells."""
 
     __slots__ = ()
 
@@ -148,7 +149,7 @@ def _cell(value: Any) -> str:
 
 
 def workbook(path: Path, kind: Literal["xls", "xlsx"]) -> dict[str, Any]:
-    """Name of each sheet -> its cells as a data frame; ValueError for a file that is no workbook of this kind."""
+    """Name of each sheet -> its cells as a data frame; ValueError for a file that is not a workbook of this kind."""
     import warnings
 
     import pandas as pd  # takes long to import
@@ -158,21 +159,21 @@ def workbook(path: Path, kind: Literal["xls", "xlsx"]) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The xlrd engine is deprecated")  # no other engine in the lock reads xls
             return pd.read_excel(path, sheet_name=None, header=None, dtype=object, na_filter=False, engine=engine)
-    except Exception as error:  # both engines raise errors of many kinds for a damaged file
+    except Exception as error:  # both engines raise many kinds of errors for a damaged file
         raise ValueError(f"not readable as {kind}: {type(error).__name__} {error}".rstrip()) from error
 
 
 def sheet_rows(sheet: Any, skip: int = 0) -> list[Row]:
-    """Rows of a sheet that are not empty, from row `skip` + 1 on, without columns that are empty throughout."""
+    """Non-empty rows of a sheet, from row `skip` + 1 on, without the columns that are entirely empty."""
     rows = [list(map(_cell, row)) for row in sheet.iloc[skip:].to_numpy(dtype=object).tolist()]
     filled = [any(column) for column in zip(*rows, strict=True)]
     return [(place, list(compress(row, filled))) for place, row in enumerate(rows, start=skip + 1) if any(row)]
 
 
 def workbook_rows(path: Path, kind: Literal["xls", "xlsx"], sheet: str | None, skip: int) -> list[Row]:
-    """The same for a sheet of a file.
+    """Read the rows of one sheet of a workbook file, as `sheet_rows` does.
 
-    Raises ValueError for a file that is no workbook of this kind, and for a sheet that it does not have.
+    Raises ValueError if the file is not a workbook of this kind or has no such sheet.
     """
     sheets = workbook(path, kind)
     if sheet is not None and sheet not in sheets:
@@ -181,14 +182,15 @@ def workbook_rows(path: Path, kind: Literal["xls", "xlsx"], sheet: str | None, s
 
 
 def fitted(cells: Sequence[str], width: int) -> Sequence[str]:
-    """Cells of a row without empty ones at its end that no column has, as separators at line ends make them."""
+    """Cells of a row, dropping empty cells beyond the last column (left by trailing separators)."""
     return cells if any(cells[width:]) else cells[:width]
 
 
 def with_index(header: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """Names of the columns; '' for one without a name, such as the first one where R writes the names of rows.
+    """Names of the columns; '' for an unnamed column, such as the column of row names written by R.
 
-    Where it does, all rows have one cell more than the header. A last column without name and cells is none.
+    If R wrote row names, each row has one more cell than the header. A last column with neither a name nor any cells is
+    ignored.
     """
     names, width = list(header), len(header)
     wide = all(len(fitted(cells, width + 1)) == width + 1 and cells[width] for _, cells in rows)
@@ -200,8 +202,8 @@ def with_index(header: Sequence[str], rows: Sequence[Row]) -> list[str]:
 
 
 def number(cell: str, decimal: str = ".", thousands: str | None = None) -> float | None:
-    """The finite number in a cell; None if there is none, or if its digits are grouped in another way."""
-    if "_" in cell:  # float takes 1_0 for 10
+    """The finite number in a cell; None if there is none, or if its digits are not grouped as expected."""
+    if "_" in cell:  # float would read 1_0 as 10
         return None
     if isinstance(cell, Real):
         decimal, thousands = ".", None
@@ -227,23 +229,23 @@ def number(cell: str, decimal: str = ".", thousands: str | None = None) -> float
 
 
 class Fault(NamedTuple):
-    """A cell of a used column that holds no number, or no word."""
+    """A cell of a used column that is not a valid number or word."""
 
     place: int
-    """Its line or row."""
+    """Line or row of the cell."""
     column: str
     cell: str
 
 
 class Parsed(NamedTuple):
-    """The used columns of a table without the rows that miss a value."""
+    """The columns in use, without the rows that have missing values."""
 
     numbers: dict[str, list[float]]
     words: dict[str, list[str]]
     left_out: int
-    """Rows that miss a value."""
+    """Number of rows with missing values."""
     faults: list[Fault]
-    """Empty if all cells are numbers and words; otherwise columns with a fault are not complete."""
+    """Invalid cells; columns with such cells are incomplete."""
 
 
 def parse(
@@ -255,10 +257,10 @@ def parse(
     decimal: str = ".",
     thousands: str | None = None,
 ) -> Parsed:
-    """The cells of the columns `used` as numbers, or as words for those in `text`.
+    """The cells of the columns `used` as numbers, or as words for the columns in `text`.
 
-    A row is left out if such a cell holds what `missing` says; in a column of numbers also if it is the same number.
-    All rows must have one cell per column.
+    A row is left out if a cell in use equals a `missing` marker; in numeric columns also if it equals one numerically
+    (-99.0 for -99). All rows must have one cell per column.
     """
     absent = frozenset(missing_words(missing))
     values = {value for word in absent if (value := number(word, decimal, thousands)) is not None}
@@ -290,9 +292,9 @@ def parse(
 
 
 NAMED = 5
-"""Cells that one message names."""
+"""Number of cells that one message lists."""
 LONG = 60
-"""Letters of a cell that a message shows."""
+"""Number of characters of a cell that a message shows."""
 
 
 def short(cell: str) -> str:
@@ -301,7 +303,7 @@ def short(cell: str) -> str:
 
 
 def told(faults: Sequence[Fault], text: Sequence[str], place: str = "row") -> dict[str, str]:
-    """Column -> its first cell that holds no number, or no word, and how many more there are."""
+    """Column -> text with its first invalid cell and the number of further ones."""
     columns: dict[str, list[Fault]] = {}
     for fault in faults:
         columns.setdefault(fault.column, []).append(fault)

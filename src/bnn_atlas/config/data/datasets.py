@@ -1,4 +1,4 @@
-"""The registry of data sets: where each file comes from, how it is verified, and how it is read."""
+"""The registry of data sets: the source of each file, and how the file is verified and read."""
 
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -27,10 +27,10 @@ from bnn_atlas.config.language.reading import Lines, read_yaml, with_lines
 
 
 def _inside(path: str) -> str:
-    """Refuse a path that leaves the folder or archive it is looked up in."""
+    """Reject a path that leaves the folder or archive in which it is looked up."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or "\\" in path or ".." in parts:
-        raise ValueError("a relative path with '/' between its parts and without '..' is allowed")
+        raise ValueError("must be a relative path with '/' between its parts and without '..'")
     return path
 
 
@@ -38,7 +38,7 @@ def _row_shape(value: Any) -> Any:
     """A row's shape: one positive number, or a list of them."""
     sizes = value if isinstance(value, list | tuple) else [value]
     if not sizes or any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in sizes):
-        raise ValueError("a positive integer (tables), or a list of them such as [28, 28, 1], is allowed")
+        raise ValueError("must be a positive integer (tables), or a list of them such as [28, 28, 1]")
     return tuple(sizes) if isinstance(value, list | tuple) else value
 
 
@@ -49,12 +49,12 @@ Kind = Literal["table", "image", "tokens", "predictions", "corruptions"]
 
 
 class TableReader(Model):
-    """What all readers of tables share: the columns of the file, in its order, under the names used here."""
+    """Settings common to all readers of tables: the columns in file order, under the names used here."""
 
     columns: Annotated[tuple[str, ...], Field(min_length=2)]
     """One name per column of the file."""
     drop: tuple[str, ...] = ()
-    """Columns that are not used; their cells are not looked at."""
+    """Columns that are not used; their cells are not checked."""
     text: tuple[str, ...] = ()
     """Columns that hold words instead of numbers."""
 
@@ -74,9 +74,9 @@ class TableReader(Model):
 
 
 def _unnamed(header: bool | tuple[str, ...] | None, columns: tuple[str, ...]) -> Iterator[str]:
-    """What is wrong with a list of names that does not have one for each column."""
+    """An error message if a header list does not have one name per column."""
     if isinstance(header, tuple) and len(header) != len(columns):
-        yield f"header names {len(header)} columns and columns {len(columns)}; one name each is needed"
+        yield f"header lists {len(header)} columns, but columns lists {len(columns)}; both need one name per column"
 
 
 class WhitespaceReader(TableReader):
@@ -90,17 +90,17 @@ class CsvReader(Written, TableReader):
 
     format: Literal["csv"]
     separator: Annotated[str, StringConstraints(min_length=1, max_length=1)] = ","
-    """What stands between the cells; a blank means any run of blanks and tabs."""
+    """Separator between the cells; a blank means any run of blanks and tabs."""
     header: bool | Annotated[tuple[str, ...], Field(min_length=1)]
     """Whether the first row holds column names, which must match `columns` apart from case, blanks and punctuation; if
-    the file has other names, a list of these."""
+    the names in the file differ, give a list of these names."""
     comment: str | None = None
     """Lines that start with this are skipped."""
     missing: Missing = None
-    """What a cell without a value holds, or a list of such texts; rows with such a cell are left out. In a column of
-    numbers it is compared as a number: -200 is also -200.0."""
+    """Marker of missing values, or a list of markers; rows with such a cell are left out. In numeric columns, markers
+    are compared as numbers: -200 also matches -200.0."""
     strip_end: dict[str, str] = Field(default_factory=dict)
-    """Text column -> characters taken off the end of its cells."""
+    """Text column -> characters to remove from the end of its cells."""
 
     def _contradictions(self) -> Iterator[str]:
         yield from super()._contradictions()
@@ -117,12 +117,12 @@ class WorkbookReader(Numbers, TableReader):
     sheet: str | None = None
     """Name of the sheet; null takes the first one."""
     header: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """The names in that row, if they differ from `columns` in more than case, blanks and punctuation."""
+    """The column names in the sheet, if they differ from `columns` in more than case, blanks and punctuation."""
     skip: Skip = 0
-    """Number of rows to leave out at the top of the sheet, such as a title; or a list of two numbers, the second for
-    the rows to leave out below the column names, such as units: [0, 1]."""
+    """Number of rows to skip at the top of the sheet, such as a title. A list of two numbers also gives the number of
+    rows to skip below the column names, such as a row of units: [0, 1]."""
     missing: Annotated[Missing, Field(exclude_if=lambda value: value is None)] = None
-    """What a cell without a value holds, or a list of such texts; rows with such a cell are left out."""
+    """Marker of missing values, or a list of markers; rows with such a cell are left out."""
 
     def _contradictions(self) -> Iterator[str]:
         yield from super()._contradictions()
@@ -148,7 +148,7 @@ class CifarReader(Model):
 
 
 class PngRowsReader(Model):
-    """One RGB image in which every row of pixels is a picture, its own rows one after another; no labels."""
+    """One RGB image in which every row of pixels holds a whole picture, row after row; no labels."""
 
     format: Literal["png_rows"]
 
@@ -156,7 +156,7 @@ class PngRowsReader(Model):
 class ImageTarReader(Model):
     """Tar of <train or test>/<class>/<number>.jpg, in any folder; the number is an image's rank within its class.
 
-    Labels must come from files of their own, which also say how the classes are interleaved.
+    Labels must come from separate files, which also give the order in which the classes are interleaved.
     """
 
     format: Literal["image_tar"]
@@ -177,10 +177,10 @@ class SvhnReader(Model):
 
 
 class KerasReader(Model):
-    """Sequences of word numbers as in `keras.datasets.imdb`, from which token rows are made with Keras' conventions.
+    """Sequences of word numbers as in `keras.datasets.imdb`, turned into rows of tokens by Keras' conventions.
 
     `keras_npz` is the published imdb.npz (lists in object arrays), `tokens_npz` has flat arrays `{train,test}_tokens`,
-    `_offsets` and `_labels`. Rows have the length that is registered as `inputs`, and ids end at `vocabulary`.
+    `_offsets` and `_labels`. Rows have the length given by `inputs`, and token ids are below `vocabulary`.
     """
 
     format: Literal["keras_npz", "tokens_npz"]
@@ -223,11 +223,11 @@ KINDS: dict[str, tuple[type[Model], ...]] = {
 BOTH_PARTS = (CifarReader, ImageTarReader, KerasReader)
 """Readers of files that hold training and test rows."""
 CONTENT = (ImageTarReader, LabelsReader, KerasReader)
-"""Readers of files that may be packed in several ways and have a content hash."""
+"""Readers of files that may be packed in several ways, and are therefore identified by a hash of their content."""
 
 
 class Copy(Model):
-    """One place to get a file from, what proves that it is the right one, and how it is read.
+    """One source of a file, its checksum, and how it is read.
 
     A file is accepted if its bytes have the SHA-256 `sha256`, or if the numbers in it have the hash `table_sha256`
     (`bnn_atlas.data.readers.tabular.table_hash`), which does not change with line endings or when the table is saved
@@ -236,86 +236,86 @@ class Copy(Model):
     """
 
     url: Url | None = None
-    """Address of the file, or of the zip that holds it; null if it is only on a mirror."""
+    """Address of the file, or of the zip that contains it; null if it is only on a mirror."""
     member: RelativePath | None = None
     """Path inside the zip at `url`; null if `url` is the file itself."""
     mirror: RelativePath | None = None
     """Path of the file itself below a mirror's root."""
     path: str | None = None
-    """A file on this machine instead, relative to the repository; if `sha256` is left out, it is computed at every
-    start."""
+    """A file on this machine, relative to the repository, in place of `url` and `mirror`; if `sha256` is left out, it
+    is computed at every start."""
     sha256: Sha256 | None = None
     """SHA-256 of the file's bytes."""
     table_sha256: Sha256 | None = None
-    """SHA-256 of the numbers in it."""
+    """SHA-256 of the numbers in the file."""
     content_sha256: Sha256 | None = None
-    """SHA-256 of the images, labels or sequences in it."""
+    """SHA-256 of the images, labels or sequences in the file."""
     read: Reader
     """Format of the file and its columns."""
 
     def _contradictions(self) -> Iterator[str]:
         if self.path is not None and (self.url or self.mirror):
-            yield "path is for a file of this machine: leave url and mirror out"
+            yield "path is for a file on this machine: leave url and mirror out"
         if self.path is None and self.url is None and self.mirror is None:
-            yield "url or mirror is needed, to get the file from; or path, for a file of this machine"
+            yield "url or mirror is needed to get the file; or path, for a file on this machine"
         if not self.checksum:
             yield "sha256 or table_sha256 or content_sha256 is needed, so that the file can be verified"
         text = not isinstance(self.read, TableReader) or set(self.read.text) & set(self.read.kept)
         if self.table_sha256 is not None and text:
-            yield "table_sha256 is for tables of numbers; give sha256 where text columns are used"
+            yield "table_sha256 is for tables of numbers; give sha256 if text columns are used"
         if self.content_sha256 is not None and not isinstance(self.read, CONTENT):
             yield f"content_sha256 is not for the format '{self.read.format}'; give sha256"
 
     @property
     def checksum(self) -> str:
-        """The hash that names this copy."""
+        """The hash that identifies this copy."""
         return self.sha256 or self.table_sha256 or self.content_sha256 or ""
 
 
 class FileEntry(Copy):
-    """A raw file under the name it has here, with further copies that hold the same table."""
+    """A raw file under its name in this project, with alternative copies of the same content."""
 
     name: FileName
-    """Name of the file here."""
+    """Name of the file in this project."""
     part: Part | None = None
-    """Which part's rows an image file holds; null for tables and for files that hold both."""
+    """Part (training or test rows) that an image file holds; null for tables and for files that hold both parts."""
     alternatives: tuple[Copy, ...] = ()
-    """Further places to get it from, with the keys of a file except `name`, `part` and `alternatives`."""
+    """Further sources of the file, each with the keys of a file except `name`, `part` and `alternatives`."""
 
     @property
     def copies(self) -> tuple[Copy, ...]:
-        """All places, in the order in which they are tried."""
+        """All sources of the file, in the order in which they are tried."""
         return (self, *self.alternatives)
 
 
 class PublishedScaling(Model):
-    """Constants with which a paper scaled images, (pixel / 255 - mean) / scale, one of each per channel."""
+    """Constants with which a paper scaled images: (pixel / 255 - mean) / scale, one of each per channel."""
 
     mean: Annotated[tuple[Number, ...], Field(min_length=1)]
     """Subtracted from pixel / 255, one per channel."""
     scale: Annotated[tuple[Positive, ...], Field(min_length=1)]
-    """Divides what is left, one per channel."""
+    """Divides the difference, one per channel."""
 
 
 class DatasetEntry(Model):
-    """One data set: what is predicted, from which files, and what shape the prepared array must have."""
+    """One data set: its target, its files, and the shape of the prepared array."""
 
     title: str | None = None
-    """Name in figures; null takes the data set's name, with spaces for underscores."""
+    """Name in figures; null takes the data set's name, with underscores replaced by spaces."""
     task: Literal["regression", "classification"]
     """What is predicted: a number or a class."""
     kind: Kind = "table"
-    """What a row is."""
+    """Type of a row."""
     target: str
     """The column that is predicted."""
     classes: tuple[str, ...] = ()
-    """Classification: the labels in the file; a label's place in this list is its number."""
+    """Classification: the labels in the file, in the order in which classes are numbered."""
     files: tuple[FileEntry, ...] = ()
     """Files whose rows are joined in this order, training rows before test rows."""
     bundled: Literal["diabetes", "digits"] | None = None
-    """A data set that comes with scikit-learn, instead of files."""
+    """A data set that comes with scikit-learn, in place of files."""
     generate: GeneratorConfig | None = None
-    """How the rows of a synthetic table with one input are made, instead of files."""
+    """Generator of a synthetic table with one input, in place of files."""
     rows: Count
     """Rows of the prepared array."""
     inputs: RowShape
@@ -327,21 +327,21 @@ class DatasetEntry(Model):
     published_scaling: PublishedScaling | None = None
     """Constants with which a paper scaled images."""
     pixel_divisor: Given = None
-    """Images that only serve as an out-of-distribution set: pixels are divided by this before they are scaled, like
-    those of a published loader that divides by 255 once too often; null leaves them as they are."""
+    """For images that only serve as an out-of-distribution set: pixels are divided by this number before they are
+    scaled, to reproduce a published loader that divides by 255 once too often; null does not divide."""
     vocabulary: CountOrNone = 0
     """Sequences: number of token ids."""
     of: DatasetName | None = None
-    """Predictions and corruptions: the data set whose published test rows they belong to."""
+    """Predictions and corruptions: the data set to whose published test rows they belong."""
     order: Literal["file", "tfds"] | None = None
-    """Predictions: the order in which the file has them (`bnn_atlas.data.orders`)."""
+    """Predictions: their order in the file (`bnn_atlas.data.orders`)."""
     training_rows: Count | None = None
-    """Predictions: number of training rows that their posterior is conditioned on; a run with another number is not
-    compared with them. Null if it is not known: every comparison then states the run's rows and prior."""
+    """Predictions: number of training rows that their posterior is conditioned on; runs with a different number are not
+    compared with them. Null if unknown: every comparison then states the run's rows and prior."""
     licence: str
-    """Licence of the data, and who made them, for readers."""
+    """Licence and authors of the data, for readers."""
     note: str = ""
-    """For readers."""
+    """Remark for readers."""
     dependent_rows: str | None = None
     """Why rows are not independent, such as `hours of the same days`; tables, captions and claims mention it. Null if
     they are independent, as far as is known."""
@@ -353,7 +353,7 @@ class DatasetEntry(Model):
             yield "classes: a classification needs at least two, a regression none"
         names = [file.name for file in self.files]
         if len(set(names)) != len(names):
-            yield f"files: two have the same name; names are {', '.join(names)}"
+            yield f"files: two files have the same name; the names are {', '.join(names)}"
         yield from self._wrong_columns([copy.read for file in self.files for copy in file.copies])
         yield from self._wrong_rows()
         yield from self._wrong_parts()
@@ -361,7 +361,7 @@ class DatasetEntry(Model):
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """What jobs need from the entry, as plain values: all but its descriptions."""
+        """The parts of the entry that jobs need, as plain values: everything except descriptions."""
         recipe = self.model_copy(update={"title": None, "licence": "", "note": ""}).model_dump(
             mode="json", exclude={"dependent_rows", "training_rows"}
         )
@@ -373,26 +373,26 @@ class DatasetEntry(Model):
 
     @property
     def own_checksums(self) -> dict[str, str]:
-        """Name -> checksum of those of its files that are on this machine, where nobody else can look them up."""
+        """Name -> checksum of each file that exists only on this machine."""
         return {file.name: file.checksum for file in self.files if file.path is not None}
 
     def _wrong_columns(self, readers: list[Any]) -> Iterator[str]:
-        """Readers fit the kind, and those of tables agree with each other and with the target."""
+        """Error messages unless readers suit the kind, and table readers agree with each other and with the target."""
         unsuitable = [reader.format for reader in readers if not isinstance(reader, KINDS[self.kind])]
         if unsuitable:
-            yield f"files: the format '{unsuitable[0]}' does not give data of the kind '{self.kind}'"
+            yield f"files: the format '{unsuitable[0]}' does not contain data of the kind '{self.kind}'"
         if self.kind != "table" or not readers:
             return
         if len({(frozenset(r.kept), frozenset(r.text) & frozenset(r.kept)) for r in readers}) > 1:
-            yield "files: all files and alternatives must have the same used columns, and text in the same"
+            yield "files: all files and alternatives must use the same columns, and have text in the same ones"
         if self.target not in readers[0].kept:
-            yield f"target '{self.target}' is not a used column; those are {', '.join(readers[0].kept)}"
+            yield f"target '{self.target}' is not a column in use; these are {', '.join(readers[0].kept)}"
         if (self.target in readers[0].text) != (self.task == "classification"):
             must = "must" if self.task == "classification" else "must not"
             yield f"target '{self.target}' of a {self.task} {must} be listed under read.text"
 
     def _wrong_rows(self) -> Iterator[str]:
-        """A row's shape, and the fields that belong to it, fit the kind."""
+        """Error messages unless the shape of a row and the related fields suit the kind."""
         sizes = {"table": 0, "image": 3, "tokens": 1, "predictions": 0, "corruptions": 3}[self.kind]
         if sizes != (len(self.inputs) if isinstance(self.inputs, tuple) else 0):
             form = {0: "one number", 1: "[length]", 3: "[height, width, channels]"}[sizes]
@@ -400,25 +400,25 @@ class DatasetEntry(Model):
         if self.kind != "table" and self.task != "classification":
             yield f"task: the kind '{self.kind}' is for classification"
         if (self.kind == "tokens") != (self.vocabulary > 0):
-            yield "vocabulary: sequences need the number of token ids, other kinds have none"
+            yield "vocabulary: sequences need the number of token ids; leave it out for other kinds"
         constants = self.published_scaling
         if constants and (self.kind != "image" or {len(constants.mean), len(constants.scale)} != {self.shape[-1]}):
-            yield "published_scaling: images have one mean and one scale per channel, other kinds none"
+            yield "published_scaling: images need one mean and one scale per channel; leave it out for other kinds"
         if self.pixel_divisor is not None and (self.kind != "image" or self.published_train != 0):
-            yield "pixel_divisor: only images of which nothing is trained have it (published_train: 0)"
+            yield "pixel_divisor: only for images without training rows (published_train: 0)"
         if (self.kind in ("predictions", "corruptions")) != (self.of is not None):
-            yield "of: predictions and corruptions need the data set that they are for, other kinds do not"
+            yield "of: predictions and corruptions need the name of their data set; leave it out for other kinds"
         if (self.kind == "predictions") != (self.order is not None):
-            yield "order: predictions need it, other kinds have none"
+            yield "order: predictions need it; leave it out for other kinds"
         if self.training_rows is not None and self.kind != "predictions":
-            yield "training_rows: only predictions have it; give published_train for a data set"
+            yield "training_rows: only for predictions; give published_train for a data set"
         if self.kind == "predictions" and self.inputs != len(self.classes):
             yield f"inputs: predictions for {len(self.classes)} classes need {len(self.classes)}"
         if self.published_train is not None and self.published_train > self.rows:
             yield f"published_train: of {self.rows} rows, at most {self.rows} can be training rows"
 
     def _wrong_parts(self) -> Iterator[str]:
-        """Files of images and sequences say which part's rows they hold, and there is a published split."""
+        """Error messages unless files of images and sequences state their part, and there is a published split."""
         if self.kind not in ("image", "tokens") or not self.files:
             if any(file.part is not None for file in self.files):
                 yield f"files: part is not for the kind '{self.kind}'"
@@ -431,7 +431,7 @@ class DatasetEntry(Model):
                 yield f"files: {file.name} ({file.read.format}) {has}"
 
     def _wrong_generator(self) -> Iterator[str]:
-        """Synthetic data are a regression on one input; some have published training rows and test rows."""
+        """Error messages about synthetic data: a regression on one input, and only some have a published split."""
         if self.generate is None:
             return
         if (self.task, self.kind, self.inputs) != ("regression", "table", 1):
@@ -464,7 +464,7 @@ class DatasetEntry(Model):
         return 0 if self.published_train is None else self.rows - self.published_train
 
     def file(self, name: str) -> FileEntry:
-        """The file with this name; ConfigError lists the names there are."""
+        """The file with this name; if there is none, ConfigError lists all names."""
         for file in self.files:
             if file.name == name:
                 return file
@@ -493,13 +493,13 @@ class Registry(RootModel[dict[DatasetName, DatasetEntry]]):
 
 
 class RegistryFile(RootModel[dict[DatasetName, DatasetEntry | OwnTable]]):
-    """config/datasets.yaml as it is written: name -> data set, or your own table."""
+    """config/datasets.yaml as written: name -> data set, or your own table."""
 
 
 def load_registry(path: str | Path) -> dict[str, DatasetEntry]:
     """Read config/datasets.yaml; your own tables (`bnn_atlas.config.data.own_data`) become full entries.
 
-    Raises ConfigError that names the file, the key, the value and what is allowed, one line per problem.
+    Raises ConfigError with the file, the key, the value and the allowed values, one line per problem.
     """
     file = Path(path)
     with with_lines(file):

@@ -10,9 +10,9 @@ from bnn_atlas.config.language.base import ConfigError, validated
 
 
 def with_own_data(registry: Any, source: str, root: Path) -> Any:
-    """The registry with the user's tables written out as entries with files, and with the checksums of local files.
+    """The registry with the user's tables expanded to full entries with files, and with checksums of local files.
 
-    Paths are relative to `root`. Raises ConfigError that names `source`, the data set, the file and the place in it.
+    Paths are relative to `root`. Raises ConfigError with `source`, the data set, the file and the position in it.
     """
     if not isinstance(registry, Mapping):
         return registry
@@ -31,14 +31,14 @@ def _completed(name: Any, entry: Any, where: str, root: Path) -> Any:
 
 
 def _checked(file: Any, where: str, root: Path) -> Any:
-    """A registered file, with the checksum of a local one."""
+    """A registered file; the checksum is added if the file is local."""
     if not isinstance(file, Mapping) or not isinstance(file.get("path"), str) or "sha256" in file:
         return file
     return {**file, "sha256": _sha256(located(file["path"], where, root))}
 
 
 def _entry(name: str, own: OwnTable, where: str, root: Path) -> dict[str, Any]:
-    """The entry of your own table, in the words of `DatasetEntry`."""
+    """The entry of your own table, with the keys of `DatasetEntry`."""
     path = located(own.path, where, root)
     problems, _, seen = survey(path, own)
     if problems or seen is None:
@@ -60,7 +60,7 @@ def _entry(name: str, own: OwnTable, where: str, root: Path) -> dict[str, Any]:
 
 
 def _reader(own: OwnTable, seen: Seen) -> dict[str, Any]:
-    """How jobs read the file, in the words of `CsvReader` and `WorkbookReader`."""
+    """Settings for reading the file, with the keys of `CsvReader` or `WorkbookReader`."""
     names: bool | list[str] = list(seen.header) if seen.header != seen.columns else own.columns is None
     drop = [column for column in seen.columns if column not in seen.used]
     read: dict[str, Any] = {"columns": list(seen.columns), "drop": drop, "text": sorted(set(own.words))}

@@ -1,4 +1,4 @@
-"""Your own table: what its entry can say, what is wrong with its file, and the keys with which it can be read."""
+"""Your own table: the keys of its entry, problems with its file, and the keys that solve them."""
 
 import codecs
 import csv
@@ -39,42 +39,42 @@ from bnn_atlas.config.data.cells import (
 from bnn_atlas.config.language.base import plural
 
 ENDINGS = {".csv": ",", ".tsv": "\t"}
-"""Ending of a file -> what separates its cells."""
+"""Ending of a file -> separator of its cells."""
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", " ": "blanks"}
-"""What may stand between cells, in the order in which it is tried, and what it is called."""
+"""Possible separators, in the order in which they are tried -> their names in messages."""
 FORMS = ((".", None), (",", None), (".", ","), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"))
-"""Characters before decimals and between thousands, in the order in which they are tried."""
+"""Separators of decimals and of thousands, in the order in which they are tried."""
 ABSENT = (
     *("", "na", "#na", "nan", "nil", "null", "none", "missing", "unknown", "unk", "undefined", "unspecified", "nodata"),
     *("notavailable", "notapplicable", "notknown", "notreported", "notspecified", "#value", "#ref", "#num", "#div0"),
 )
-"""What cells without a value often hold, in lower case and without blanks, dashes, points and brackets."""
+"""Common markers of missing values, in lower case and without blanks, dashes, points and brackets."""
 AROUND = re.compile("[-\u2010-\u2015\u2212.?*!/<>()\\[\\]_\\s]+")
 """Blanks, dashes, points and brackets."""
 NO_LABELS = ("", "#n/a", "#na", "<na>", "n/a", "n.a.", "na", "nan", "null", "?")
-"""Words that are refused as classes, in lower case."""
+"""Words that are rejected as classes, in lower case."""
 SHORT = {"true": "t", "false": "f", "yes": "y", "no": "n"}
-"""Labels that are also written as one letter."""
+"""Labels that are also abbreviated to one letter."""
 UNIT = re.compile(r"[-+\u2013\u2212]?([^-+\u2013\u2212\w\s]?) ?[-+\u2013\u2212]?\d[\d.,'\u2019]*\s?(\D*)")
-"""A number with what is before and after it, such as 12.5 kg."""
+"""A number with the text before and after it, such as 12.5 kg."""
 MANY = 10
-"""Different words that a column of numbers may have, and entries of a list that are printed."""
+"""Largest number of different words in a column of numbers, and of printed list entries."""
 SAMPLE = 200
-"""Rows from which the layout of a file is guessed."""
+"""Number of rows from which the layout of a file is guessed."""
 FEW = 50
-"""Below this number of rows, a table gets a warning."""
+"""Tables with fewer rows get a warning."""
 NEXT = 10
-"""Rows in which the row of names is looked for."""
+"""Number of rows to search for the row of column names."""
 
 
 class OwnTable(Written):
-    """Your own table: a row of names and then one row per example; what is not given here is read from the file."""
+    """Your own table: a row of column names, then one row per example; all other facts are read from the file."""
 
     path: str
     """A text file such as .csv, gzipped or not, or a workbook (.xlsx, .xls), relative to the repository; its checksum
     is computed whenever Snakemake starts."""
     title: str | None = None
-    """Name in figures; null takes the data set's name, with spaces for underscores."""
+    """Name in figures; null takes the data set's name, with underscores replaced by spaces."""
     task: Literal["regression", "classification"]
     """What is predicted: a number or a class."""
     target: str
@@ -84,80 +84,80 @@ class OwnTable(Written):
     text: tuple[str, ...] = ()
     """Inputs that hold words: each word becomes a column of 0 and 1. The target of a classification is always text."""
     missing: Missing = None
-    """What a cell without a value holds, or a list of such texts: ["", NA]; rows with such a cell are left out. In a
-    column of numbers it is compared as a number: -200 is also -200.0."""
+    """Marker of missing values, or a list of markers: ["", NA]; rows with such a cell are left out. In numeric columns,
+    markers are compared as numbers: -200 also matches -200.0."""
     separator: Character | None = None
-    """What stands between the cells; a blank means any run of blanks and tabs. Null takes a comma for .csv and a tab
-    for .tsv."""
+    """Separator between the cells; a blank means any run of blanks and tabs. Null takes a comma for .csv and a tab for
+    .tsv."""
     comment: str | None = None
     """Lines that start with this are skipped."""
     sheet: str | None = None
     """Workbooks: name of the sheet; null takes the first one."""
     columns: Annotated[tuple[str, ...], Field(min_length=2)] | None = None
-    """Names of the columns, if the file has no row of names."""
+    """Names of the columns, if the file has no row of column names."""
     licence: str = "the user's own"
     """Licence of the data, for readers."""
     note: str = ""
-    """For readers."""
+    """Remark for readers."""
 
     @property
     def ending(self) -> str:
-        """Ending of the file, without that of gzip."""
+        """Ending of the file, ignoring the ending of gzip."""
         return Path(self.path.lower().removesuffix(".gz")).suffix
 
     @property
     def workbook(self) -> Literal["xls", "xlsx"] | None:
-        """The kind of workbook, if it is one."""
+        """The kind of workbook; None for other files."""
         return {".xls": "xls", ".xlsx": "xlsx"}.get(self.ending)  # type: ignore[return-value]
 
     @property
     def between(self) -> str | None:
-        """What stands between the cells, as far as it is known."""
+        """Separator between the cells; None if unknown."""
         return self.separator or ENDINGS.get(self.ending)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Columns that hold words."""
+        """Columns of words."""
         return (*self.text, *([self.target] if self.task == "classification" else []))
 
 
 class Problem(NamedTuple):
-    """What is wrong with a file, where, and what to do."""
+    """A problem with a file: what is wrong, where, and what to do."""
 
     text: str
     changes: Mapping[str, Any] = MappingProxyType({})
-    """Keys of the entry with which it can be read, if there are any, and their values."""
+    """Keys and values to put into the entry so that the file can be read; empty if no keys help."""
     key: str = ""
-    """The key of the entry that is wrong, if one is."""
+    """The wrong key of the entry, if there is one."""
 
 
 class Seen(NamedTuple):
     """A table as its entry reads it."""
 
     header: tuple[str, ...]
-    """Names in the file; '' for a column without one."""
+    """Column names in the file; '' for an unnamed column."""
     columns: tuple[str, ...]
-    """The same, with a name for every column."""
+    """Column names, with a name for every column."""
     used: tuple[str, ...]
-    """Columns that are used, the target included."""
+    """Columns in use, including the target."""
     parsed: Parsed
     form: str
-    """Another way in which all numbers could be read, as a sentence; '' if there is none."""
+    """A sentence on another format in which all numbers could be read; '' if there is none."""
 
 
 class Survey(NamedTuple):
-    """All that is wrong with a table."""
+    """All problems with a table."""
 
     problems: list[Problem]
-    """Each with the whole values of its keys, whichever of them is followed first."""
+    """The problems, each with the complete values of its keys, so that they can be solved in any order."""
     table: OwnTable
-    """The entry with all of these keys."""
+    """The entry with the keys of all problems."""
     seen: Seen | None
-    """The table as that entry reads it; None if no keys are enough."""
+    """The table as read with that entry; None if no keys make it readable."""
 
 
 def survey(path: Path, own: OwnTable) -> Survey:
-    """Look at a table until nothing more is found, each time with the keys that mend what was found before."""
+    """Check a table again with the keys that solve the problems found so far, until no new problems appear."""
     problems: list[Problem] = []
     tried: list[OwnTable] = []
     while True:
@@ -174,12 +174,12 @@ def survey(path: Path, own: OwnTable) -> Survey:
 
 
 def sentence(problem: Problem, most: int | None = None) -> str:
-    """A problem as one line that says what to put into the entry; longer lists are cut."""
+    """A problem as one line, with the keys to put into the entry; longer lists are cut."""
     return f"{problem.text}; give {keys_text(problem.changes, most)}" if problem.changes else problem.text
 
 
 def keys_text(keys: Mapping[str, Any], most: int | None = None) -> str:
-    """Keys with their values, as an entry of config/datasets.yaml has them; longer lists are cut."""
+    """Keys and values, formatted as in an entry of config/datasets.yaml; longer lists are cut."""
     return " and ".join(f"`{key}: {_value_text(value, most)}`" for key, value in keys.items())
 
 
@@ -191,7 +191,7 @@ def _value_text(value: Any, most: int | None) -> str:
 
 
 def _look(path: Path, own: OwnTable) -> tuple[list[Problem], Seen | None]:
-    """What is wrong with a table under one entry, as far as can be seen, and the table."""
+    """The visible problems of a table under one entry, and the table itself."""
     place = "row" if own.workbook else "line"
     try:
         rows = _read(path, own)
@@ -212,7 +212,7 @@ def _look(path: Path, own: OwnTable) -> tuple[list[Problem], Seen | None]:
     columns = tuple(name or f"column_{i}" for i, name in enumerate(header, start=1))
     used = tuple(name for name, given in zip(columns, header, strict=True) if given and name not in own.drop)
     if repeated := [name for name, count in Counter(columns).items() if count > 1]:
-        text = f"the names of the columns ({','.join(header)}) have '{repeated[0]}' more than once; rename all but one"
+        text = f"the column names ({','.join(header)}) contain '{repeated[0]}' more than once; rename all but one"
         return [Problem(text, key="columns" if own.columns else "")], None
     problems = list(_unknown_names(columns, own))
     if own.target not in columns:
@@ -220,7 +220,7 @@ def _look(path: Path, own: OwnTable) -> tuple[list[Problem], Seen | None]:
         names = None if near else _elsewhere(path, own, place)
         return [names] if names else problems, None
     if own.target in used and len(used) == 1:
-        problems.append(Problem("the file has no input columns besides the target and those under `drop`"))
+        problems.append(Problem("the file has no input columns: only the target and the columns under `drop`"))
     body = [(line, fitted(cells, len(columns))) for line, cells in rows[own.columns is None :]]
     body = body[skipped(own.skip)[1] :]
     if problem := _open_quote(body, len(columns), own.between):
@@ -241,13 +241,13 @@ def _look(path: Path, own: OwnTable) -> tuple[list[Problem], Seen | None]:
 
 
 def _read(path: Path, own: OwnTable) -> list[Row] | Problem:
-    """The rows of a file, or what is wrong with its layout."""
+    """The rows of a file, or the problem with its layout."""
     before, _ = skipped(own.skip)
     if own.workbook:
         rows = workbook_rows(path, own.workbook, own.sheet, before)
         title = next((i for i, (_, cells) in enumerate(rows) if _names_of(cells, len(cells))), 0)
         if title:
-            found = f"row {rows[0][0]}: {rows[0][1]} is not the row of names, which is row {rows[title][0]}"
+            found = f"row {rows[0][0]}: {rows[0][1]} is not the row of column names, which is row {rows[title][0]}"
             return Problem(found, _skip(own, rows[title][0] - 1))
         return rows
     text = file_text(path, own.encoding)
@@ -263,21 +263,21 @@ def _read(path: Path, own: OwnTable) -> list[Row] | Problem:
         return rows if own.between else Problem("no `separator` is given, and none fits; save it as CSV")
     separator, title = layout
     changes: dict[str, Any] = {} if separator == own.between else {"separator": separator}
-    found = f"line {title + 1}: {SEPARATORS[separator]} are between the cells" if changes else ""
+    found = f"line {title + 1}: the cells are separated by {SEPARATORS[separator]}" if changes else ""
     if title > before:
         changes |= _skip(own, title)
-        found += f"{', and' if found else f'line {before + 1}:'} the row of names is below line {title}"
+        found += f"{', and' if found else f'line {before + 1}:'} the row of column names is below line {title}"
     return Problem(found, changes) if changes else rows
 
 
 def _skip(own: OwnTable, before: int) -> dict[str, Any]:
-    """The key that leaves out lines at the start."""
+    """The key that skips lines at the start."""
     after = skipped(own.skip)[1]
     return {"skip": (before, after) if after else before}
 
 
 def _elsewhere(path: Path, own: OwnTable, place: str) -> Problem | None:
-    """The row of names, if it is below the first row, between other separators or on another sheet."""
+    """A problem stating where the column names are: below the first row, with another separator or on another sheet."""
     if own.columns is not None:
         return None
     now: str | None
@@ -303,12 +303,12 @@ def _elsewhere(path: Path, own: OwnTable, place: str) -> Problem | None:
                 if line - 1 != skipped(own.skip)[0]:
                     changes |= _skip(own, line - 1)
                 on = f" of sheet '{value}'" if key in changes and own.workbook else ""
-                return Problem(f"the row of names, with '{own.target}', is {place} {line}{on}", changes)
+                return Problem(f"the row of column names, with '{own.target}', is {place} {line}{on}", changes)
     return None
 
 
 def _encoding(path: Path, own: OwnTable) -> str | None:
-    """The encoding that a file most likely has."""
+    """The most likely encoding of a file; None if unknown."""
     found = content(path)
     encodings = ["utf-8", "cp1252", "latin-1"]
     if found.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -326,7 +326,7 @@ def _encoding(path: Path, own: OwnTable) -> str | None:
 
 
 def _layout(text: str, comment: str | None) -> tuple[str, int] | None:
-    """What separates the cells of a text, and the lines above its row of names; None if nothing fits."""
+    """Separator of the cells of a text, and number of lines above the column names; None if nothing fits."""
     text = "".join(text.splitlines(keepends=True)[:SAMPLE])
     found = []
     for separator in SEPARATORS:
@@ -343,15 +343,15 @@ def _layout(text: str, comment: str | None) -> tuple[str, int] | None:
 
 
 def _wrong_names(cells: Sequence[str], own: OwnTable) -> Problem | None:
-    """A first row of names in a file whose entry has `columns`, too."""
+    """The problem that a file has a row of column names although its entry gives `columns`."""
     top, names = ({name.strip().casefold() for name in line} for line in (cells, own.columns or ()))
     if top == names or any(number(name, own.decimal, own.thousands) is None for name in top & names):
-        return Problem(f"the file has a row of names ({','.join(cells)})", {"columns": None}, "columns")
+        return Problem(f"the file has a row of column names ({','.join(cells)})", {"columns": None}, "columns")
     return None
 
 
 def _names_of(cells: Sequence[str], width: int) -> bool:
-    """Whether a row can name the columns of a table: more than half of its cells are filled."""
+    """Whether a row may hold column names: more than half of its cells are filled."""
     return 2 * sum(map(bool, cells)) > width
 
 
@@ -373,17 +373,17 @@ def _unknown_names(columns: Sequence[str], own: OwnTable) -> Iterator[Problem]:
 
 
 def _ragged(rows: Sequence[Row], width: int, place: str) -> Iterator[Problem]:
-    """Rows with another number of cells than there are columns."""
+    """Problems with rows whose number of cells differs from the number of columns."""
     wrong = [(line, cells) for line, cells in rows if len(cells) != width]
     for line, cells in wrong[:5]:
         what = f"{plural(len(cells), 'cell')} in a table of {width} columns"
-        yield Problem(f"{place} {line}: {what}; correct that line of the file, or take it out")
+        yield Problem(f"{place} {line}: {what}; correct or remove that line of the file")
     if len(wrong) > 5:
         yield Problem(f"{len(wrong) - 5} more such lines, the last one is {place} {wrong[-1][0]}")
 
 
 def _open_quote(rows: Sequence[Row], width: int, separator: str | None) -> Problem | None:
-    """A cell that holds whole rows, because its quote is not closed."""
+    """The problem that a cell contains whole rows, because its quote is not closed."""
     for line, cells in rows:
         for cell in cells:
             first, *further = cell.split("\n")
@@ -391,7 +391,7 @@ def _open_quote(rows: Sequence[Row], width: int, separator: str | None) -> Probl
                 start = line - len(further)
                 found = f'line {start}: the quote (") before {short(first)} is not closed in this line, so that the '
                 return Problem(
-                    f"{found}rows up to line {line} are one cell; take it out, or close it where the cell ends"
+                    f"{found}rows up to line {line} are one cell; remove the quote, or close it where the cell ends"
                 )
     return None
 
@@ -399,7 +399,7 @@ def _open_quote(rows: Sequence[Row], width: int, separator: str | None) -> Probl
 def _units(
     rows: Sequence[Row], columns: Sequence[str], numeric: Sequence[str], own: OwnTable, place: str
 ) -> Problem | None:
-    """A first row that holds no number where the rows below it have one."""
+    """The problem that the first row has no numbers in columns where the rows below it have numbers."""
     places = [columns.index(name) for name in numeric]
     if len(rows) < 3 or skipped(own.skip)[1] or any(_any_number(rows[0][1][i]) for i in places):
         return None
@@ -412,7 +412,7 @@ def _units(
 
 
 def _absent(cell: str) -> bool:
-    """Whether a cell most likely holds no value."""
+    """Whether a cell most likely marks a missing value."""
     return AROUND.sub("", cell.lower()) in ABSENT
 
 
@@ -423,7 +423,7 @@ def _any_number(cell: str) -> bool:
 def _form(
     rows: Sequence[Row], columns: Sequence[str], numeric: Sequence[str], own: OwnTable, place: str
 ) -> Problem | None:
-    """Another way to write numbers by which more cells are numbers."""
+    """The problem that more cells are numbers under another number format."""
     now = (own.decimal, own.thousands)
     places = [columns.index(name) for name in numeric]
     odd = [(line, i) for line, cells in enumerate(rows) for i in places if number(cells[1][i], *now) is None]
@@ -439,11 +439,11 @@ def _form(
     line, i = next(((line, i) for line, i in odd if number(rows[line][1][i], *best) is not None), odd[0])
     changes = {key: value for key, value, old in zip(("decimal", "thousands"), best, now, strict=True) if value != old}
     cell = f"{place} {rows[line][0]}, column '{columns[i]}': {rows[line][1][i]!r}"
-    return Problem(f"{cell} is not a finite number as numbers are written with {_points(*now)}", changes)
+    return Problem(f"{cell} is not a finite number in a format with {_points(*now)}", changes)
 
 
 def _other_form(rows: Sequence[Row], columns: Sequence[str], numeric: Sequence[str], own: OwnTable) -> str:
-    """What else numbers such as 1,125 can be, if all numbers can be read in both ways."""
+    """A sentence on the other reading of numbers such as 1,125, if all numbers can be read in two formats; else ''."""
     now = (own.decimal, own.thousands)
     places = [columns.index(name) for name in numeric]
     cells = [cells[i] for _, cells in rows for i in places if not isinstance(cells[i], Real)]
@@ -470,7 +470,7 @@ def _points(decimal: str, thousands: str | None) -> str:
 def _cells(
     rows: Sequence[Row], columns: Sequence[str], used: Sequence[str], parsed: Parsed, own: OwnTable, place: str
 ) -> Iterator[Problem]:
-    """Columns with cells that are no numbers or no words; keys that leave at least half of the rows."""
+    """Problems with columns that have invalid cells; the suggested keys keep at least half of the rows."""
     lines = told(parsed.faults, own.words, place)
     if own.task == "classification" and own.target in used:
         at = columns.index(own.target)
@@ -509,7 +509,7 @@ def _cells(
         else:
             keys[name] = "missing"
             if any(re.search(r"\d", cell) for cell in unknown):
-                lines[name] += "; if these are numbers, write them as such in the file"
+                lines[name] += "; if these are meant as numbers, correct them in the file"
             absent += [cell for cell in dict.fromkeys(odd) if cell not in absent]
         if keys[name] in ("drop", "text"):
             (drop if keys[name] == "drop" else text).append(name)
@@ -538,24 +538,24 @@ def _no_classes(cells: Sequence[str]) -> str:
     if not _all_different(cells):
         return ""
     return (
-        f"{len(set(cells))} different words in {len(cells)} rows are no classes. Numbers need `task: regression` and "
-        "cells without units and remarks; otherwise give another target"
+        f"{len(set(cells))} different words in {len(cells)} rows are too many classes. Numbers need `task: regression` "
+        "and cells without units and remarks; otherwise give another target"
     )
 
 
 def _no_target(filled: Sequence[str], unknown: Sequence[str]) -> str:
-    """Why no key mends a target, of whose filled cells `unknown` are no numbers; '' if one does."""
+    """Why no key helps with a target whose filled cells include the non-numbers `unknown`; '' if a key helps."""
     if 2 * len(unknown) <= len(filled):
         if len(set(unknown)) <= MANY and not any(re.search(r"\d", cell) for cell in unknown):
             return ""
-        return "a row is not left out because of its target: write these cells as numbers in the file"
+        return "rows are never left out because of an invalid target: write these cells as numbers in the file"
     if why := _unit(filled):
         return f"{why}. If they are classes, give `task: classification` (`--task classification`)"
     return _no_classes(filled)
 
 
 def _unit(cells: Sequence[str]) -> str:
-    """What to do about cells that are numbers with one unit; '' if they are not."""
+    """Advice for cells that are numbers with a common unit; '' for other cells."""
     words = set(cells)
     units = Counter("".join(found.groups()).strip() for word in words if (found := UNIT.fullmatch(word)))
     unit, count = max(units.items(), key=lambda item: item[1], default=("", 0))
@@ -563,25 +563,23 @@ def _unit(cells: Sequence[str]) -> str:
         return ""
     if unit == "()":
         return "these are numbers in brackets: write negative numbers with a minus in the file"
-    return f"these are numbers with '{unit}': write the numbers alone in the file"
+    return f"these are numbers with '{unit}': write only the numbers in the file"
 
 
 def _degenerate(parsed: Parsed, used: Sequence[str], own: OwnTable) -> Iterator[Problem]:
-    """Tables from which nothing can be learned."""
+    """Problems of tables from which nothing can be learned."""
     found: dict[str, Sequence[Any]] = {**parsed.numbers, **parsed.words}
     count = len(found[own.target])
     if not count:
-        rest = f": all {parsed.left_out} miss a value" if parsed.left_out else ""
-        yield Problem(f"the file has no rows{'' if own.columns else ' below the names of its columns'}{rest}")
+        rest = f": all {parsed.left_out} have missing values" if parsed.left_out else ""
+        yield Problem(f"the file has no rows{'' if own.columns else ' below its column names'}{rest}")
         return
     if count == 1:
         yield Problem("the file has one row; at least 2 are needed, to train and to test")
         return
     inputs = [name for name in used if name != own.target]
     if all(len(set(found[name])) == 1 for name in inputs):
-        yield Problem(
-            f"nothing can be predicted from inputs that are the same in all rows, and these are: {', '.join(inputs)}"
-        )
+        yield Problem(f"nothing can be predicted from inputs that are constant, as these are: {', '.join(inputs)}")
     if own.task == "classification" and (why := _no_classes(parsed.words[own.target])):
         yield Problem(f"column '{own.target}': {why}")
     if len(set(found[own.target])) == 1:
@@ -593,8 +591,8 @@ def _degenerate(parsed: Parsed, used: Sequence[str], own: OwnTable) -> Iterator[
 def remarks(
     numbers: Mapping[str, Sequence[float]], words: Mapping[str, Sequence[str]], target: str, rows: int, left_out: int
 ) -> list[str]:
-    """What is odd about a table that can be read, in one line each, by its columns of numbers and of words."""
-    said = [f"{left_out} of {rows + left_out} rows miss a value and are left out"] if left_out else []
+    """Remarks on oddities of a readable table, one line each, from its columns of numbers and of words."""
+    said = [f"{left_out} of {rows + left_out} rows have missing values and are left out"] if left_out else []
     if rows < FEW:
         said.append(f"{rows} rows are very few: scores on the test rows will say little")
     counted = Counter(words.get(target, ()))
@@ -608,30 +606,30 @@ def remarks(
             alike.setdefault(_plain(label), []).append(label)
         for labels in [labels for labels in alike.values() if len(labels) > 1][:NAMED]:
             these = ", ".join(map(repr, labels))
-            said.append(f"column '{name}': {these} count as different {what}; if they are the same, write them alike")
+            said.append(f"column '{name}': {these} count as different {what}; if they mean the same, use one spelling")
         if name != target and len(set(cells)) > max(MANY, 0.9 * rows):
             said.append(f"column '{name}': {len(set(cells))} different words in {rows} rows; if it is an id, drop it")
         if absent := sorted(filter(_absent, set(cells))):
             these = ", ".join(map(repr, absent[:NAMED]))
-            said.append(f"column '{name}': taken as {what}: {these}; if these mean no value, list them under `missing`")
+            said.append(f"column '{name}': taken as {what}: {these}; if they mean no value, list them under `missing`")
     labels_as_numbers = [number(label) for label in words.get(target, ())]
     for name, values in {target: [value for value in labels_as_numbers if value is not None], **numbers}.items():
         for value, count in _codes(values):
             said.append(
-                f"column '{name}': {value:.15g} in {count} of {rows} rows is far from the other values; if it means no "
-                "value, list it under `missing`"
+                f"column '{name}': {value:.15g} in {count} of {rows} rows is far from the other values; if it marks "
+                "missing values, list it under `missing`"
             )
     outcome = numbers.get(target) or words[target]
     for name, column in [*numbers.items(), *words.items()]:
         if name != target and len(set(column)) == 1:
-            said.append(f"column '{name}': {column[0]!r} in all rows, which tells nothing; drop it")
+            said.append(f"column '{name}': {column[0]!r} in all rows, which carries no information; drop it")
         elif name != target and _same(column, outcome):
-            said.append(f"column '{name}': tells the target exactly; if it is the target in other words, drop it")
+            said.append(f"column '{name}': determines the target exactly; if it is the target in another form, drop it")
     return said
 
 
 def _codes(values: Sequence[float]) -> Iterator[tuple[float, int]]:
-    """Values that most likely stand for none, such as -999, and how often they occur: far from all others."""
+    """Values far from all others that most likely mark missing values, such as -999, and how often each occurs."""
     counted = Counter(values)
     left = sorted(counted)
     while len(left) > 2:
@@ -649,7 +647,7 @@ def _codes(values: Sequence[float]) -> Iterator[tuple[float, int]]:
 
 
 def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Whether a column is another in other words or units: one value for each of few, or on a straight line with it."""
+    """Whether two columns hold the same facts: few values that correspond one to one, or values on a straight line."""
     few = len(set(one))
     if 2 * few <= len(one) and few == len(set(other)):
         return len(set(zip(one, other, strict=True))) == few
@@ -662,7 +660,7 @@ def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 def _plain(label: str) -> str:
-    """What labels have in common that are most likely the same."""
+    """A normalised form of a label; labels with the same form most likely mean the same."""
     value = number(label)
     word = " ".join(label.split()).strip(" .").casefold()
     return SHORT.get(word, word) if value is None else str(value)

@@ -1,4 +1,4 @@
-"""The shift of an image set as a run names it, such as `rotated30` or `gaussian_noise3`."""
+"""Shifts of image sets by the names that runs use, such as `rotated30` or `gaussian_noise3`."""
 
 import re
 from typing import Annotated, NamedTuple
@@ -15,9 +15,9 @@ CORRUPTIONS = (
 OF_COLOURS = ("saturate",)
 """Corruptions that need images with three channels."""
 OF_SPLIT = ("dead_pixels", "live_pixels")
-"""Noise in the pixels that are the same in all rows that the likelihood sees, or in all others."""
+"""Noise in the dead pixels (constant over all rows that the likelihood sees), or in all other pixels."""
 PUBLISHED_SHIFTS = "cifar10c"
-"""The data set of published corruptions, and the beginning of their names."""
+"""The data set of published corruptions, and the prefix of their names."""
 PUBLISHED_CORRUPTIONS = (
     "brightness", "contrast", "defocus_blur", "elastic_transform", "fog", "frost", "gaussian_blur", "gaussian_noise",
     "glass_blur", "impulse_noise", "jpeg_compression", "motion_blur", "pixelate", "saturate", "shot_noise", "snow",
@@ -34,7 +34,7 @@ NAME = re.compile(r"((?:cifar10c_)?[a-z_]+)(0|[1-9][0-9]*)")
 
 
 class Shift(NamedTuple):
-    """What is done to every image of a set, and how strongly."""
+    """The change made to every image of a set, and its strength."""
 
     kind: str
     """`rotated`, one of CORRUPTIONS or of OF_SPLIT, or `cifar10c_` and one of PUBLISHED_CORRUPTIONS."""
@@ -43,7 +43,7 @@ class Shift(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that `parse_shift` reads back; fit for a file name."""
+        """The name that `parse_shift` reads; it can be used as a file name."""
         return f"{self.kind}{self.level}"
 
     @property
@@ -54,7 +54,7 @@ class Shift(NamedTuple):
 
 
 def parse_shift(name: str) -> Shift:
-    """The shift that a name means; ConfigError says what is allowed."""
+    """The shift with this name; ConfigError lists the allowed names."""
     match = NAME.fullmatch(name) if isinstance(name, str) else None
     kind, level = (match[1], int(match[2])) if match else ("", 0)
     shift = Shift(kind, level)
@@ -65,7 +65,7 @@ def parse_shift(name: str) -> Shift:
 
 
 def _read(value: object) -> Shift:
-    """A name from a file, or a shift from code, as a checked shift."""
+    """A validated shift from a name (in a file) or a `Shift` (in code)."""
     return parse_shift(value.name if isinstance(value, Shift) else value)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""How rows are split and inputs scaled: the settings, and what the publishers of a data set allow."""
+"""How rows are split and inputs scaled: settings, and the splits that a data set's publishers allow."""
 
 import math
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ SCALINGS: dict[str, tuple[Scaling, ...]] = {
     "image": ("channels", "published", "unit", "none"),
     "tokens": ("none",),
 }
-"""Kind of data -> scalings that fit it; the first one is taken if none is chosen."""
+"""Kind of data -> suitable scalings; the first one is the default."""
 SCALED_WITH_TEST_ROWS = "scaled with all rows, test rows included"
-"""What is said of results whose split has the scaling `all_rows`."""
+"""Mark on results whose split has the scaling `all_rows`."""
 RandomState = Annotated[int, Field(ge=0, lt=2**32)]
 TFDS_ORDERED = ("cifar10", "cifar100", "mnist")
 """Data sets whose order in TensorFlow Datasets is known (`bnn_atlas.data.orders`)."""
@@ -28,7 +28,7 @@ ONLY = {
     "mile": ("rng", "loader"),
     "train_test_split": ("validation_seed",),
 }
-"""Kind of split -> settings that only it has, except `first_test`, which `mile` has, too."""
+"""Kind of split -> settings that only this kind has (except `first_test`, which `mile` has too)."""
 
 
 class SplitConfig(Model):
@@ -41,41 +41,43 @@ class SplitConfig(Model):
     publisher's test rows where there are any; `bnn_hmc`: 90 % training and 10 % test rows in the random order of the
     loader of Izmailov et al. (2021), whose sets `yacht_0`, `yacht_1`, ... have the seeds `seed + split`."""
     test: Fraction = 0.2
-    """Share of test rows (0.1 is built into `standard` and `bnn_hmc`, 0.2 into `mile`; `published` has the
-    publisher's)."""
+    """Fraction of test rows (fixed at 0.1 for `standard` and `bnn_hmc`, and at 0.2 for `mile`; `published` has the
+    publisher's test rows)."""
     validation: Share = 0.1
-    """Share of the other rows, the last ones, that early stopping watches (0.1 of all rows is built into `mile`)."""
+    """Fraction of the other rows that early stopping uses, taken from the end (fixed at 0.1 of all rows for `mile`)."""
     validation_seed: RandomState | None = None
     """`train_test_split`: scikit-learn's function chooses the validation rows with this `random_state`, the same for
     every split, as in the package bde; null takes the last rows."""
     seed: RandomState = 0
     """Seed of the split, which is separate from the seed of the chains."""
     rng: RandomState | None = None
-    """`mile`: the published seed, from which the rows follow; further splits have the seeds that follow it."""
+    """`mile`: the published seed, which determines the rows; further splits use the next seeds."""
     loader: Literal["trainer", "script"] = "trainer"
-    """`mile`: the code that divides the rows. The scripts of the Laplace and mean-field baselines begin with a
-    different key from MILE's trainer, so the same `rng` gives different rows."""
+    """`mile`: the published code that divided the rows. The scripts of the Laplace and mean-field baselines begin with
+    a different key from MILE's trainer, so the same `rng` yields different rows."""
     count: Splits = 1
     """Number of splits, each a repetition of the run."""
     limit: Count | None = None
     """Use only this many rows, chosen by the seed; for `mile`, the first ones in the published order."""
     order: Literal["file", "tfds"] = "file"
-    """`published`: rows in the order of the publisher's file, or of TensorFlow Datasets (`bnn_atlas.data.orders`)."""
+    """`published`: order of the rows, as in the publisher's file or as in TensorFlow Datasets
+    (`bnn_atlas.data.orders`)."""
     first: Count | None = None
-    """`published`: only this many training rows, the first in that order."""
+    """`published`: use only this many training rows, from the start in that order."""
     first_test: Count | None = None
-    """`published`, and `mile` if the publisher has test rows: only this many of them, the first in that order."""
+    """`published`, and `mile` if there are published test rows: use only this many test rows, from the start in that
+    order."""
     scaling: Scaling | None = None
-    """Statistics with which inputs are scaled: `columns`, `all_rows` or `none` (tables), `channels`, `published`,
-    `unit` or `none` (images); null takes the first one for the kind of data. `columns`: statistics of the rows that the
-    posterior is conditioned on; `all_rows`: statistics of the inputs and regression targets of all rows in the split,
-    test rows included, which is only for repeating a published result: every table and figure says so."""
+    """Statistics used to scale the inputs: `columns`, `all_rows` or `none` (tables), `channels`, `published`, `unit` or
+    `none` (images); null takes the first one for the kind of data. `columns`: statistics of the rows that the posterior
+    is conditioned on; `all_rows`: statistics of the inputs and regression targets of all rows in the split, test rows
+    included, which is only for reproducing a published result and is marked in every table and figure."""
     features: Features = "inputs"
-    """Tables: what the network takes. `inputs`: the inputs x; `squares`: x and their squares, [x, x^2]. Statistics are
-    computed from these features, so with the scaling `none` the network sees x and x^2 as they are."""
+    """Tables: input of the network. `inputs`: the inputs x; `squares`: x and their squares, [x, x^2]. Scaling
+    statistics are computed from these features; with the scaling `none`, the network sees x and x^2 unscaled."""
     targets: Targets = "standardised"
     """Regression. `standardised`: the mean of the targets is subtracted, and they are divided by their standard
-    deviation; `as_given`: targets stay in their own units, and so do noise and scores."""
+    deviation; `as_given`: targets, noise and scores stay in the original units."""
     validation_in_likelihood: bool = True
     """Whether the posterior is conditioned on validation rows as well as on training rows; the warm start holds
     validation rows out either way."""
@@ -89,28 +91,28 @@ class SplitConfig(Model):
         if kind == "published" and self.limit is not None:
             yield "limit is not for kind 'published'; use first and first_test"
         if kind == "published" and self.count != 1:
-            yield f"count = {self.count}: of kind 'published' there is one split"
+            yield f"count = {self.count}: kind 'published' has only one split"
         if kind == "mile" and self.rng is None:
             yield "kind 'mile' needs the seed of the published run: set rng, for example 42"
         if kind == "mile" and (changed := [key for key in ("test", "validation", "seed") if key in given]):
             yield f"{', '.join(changed)}: not for kind 'mile', whose rows follow from rng"
         if kind == "bnn_hmc" and self.limit is not None:
-            yield "limit: not for kind 'bnn_hmc', whose order is of all rows"
+            yield "limit: not for kind 'bnn_hmc', whose order is over all rows"
         if kind == "bnn_hmc" and "test" in given:
-            yield f"test = {self.test}: kind 'bnn_hmc' has the share 0.1 built in; leave test out"
+            yield f"test = {self.test}: kind 'bnn_hmc' always has a test share of 0.1; leave test out"
         for key, of in (("rng", "mile"), ("seed", "bnn_hmc")):
             if kind == of and getattr(self, key) + self.count > 2**32:
                 yield f"{key} = {getattr(self, key)}: the seeds of {self.count} splits do not fit into 32 bits"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the job that makes a split is told, in plain values; later settings only where they are given."""
+        """Settings for the job that makes the split, as plain values; later additions only if they are given."""
         later = {name for name in ("features", "targets") if getattr(self, name) == _DEFAULTS[name]}
         return self.model_dump(mode="json", exclude={"count"} | later)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What every table and figure has to say of results on this split."""
+        """Marks that every table and figure must show on results with this split."""
         return (SCALED_WITH_TEST_ROWS,) if self.scaling == "all_rows" else ()
 
 
@@ -118,7 +120,7 @@ _DEFAULTS = {name: field.default for name, field in SplitConfig.model_fields.ite
 
 
 def published_rows(available: int, wanted: int | None, key: str, part: str) -> int:
-    """How many of the publisher's rows of a part are used; ConfigError if there are none, or fewer than wanted."""
+    """Number of the publisher's rows of a part to use; ConfigError if there are none, or fewer than requested."""
     if not available:
         raise ConfigError(
             f"split.kind = 'published': there are no published {part} rows; use another kind of split, or use the data "
@@ -130,19 +132,19 @@ def published_rows(available: int, wanted: int | None, key: str, part: str) -> i
 
 
 def standard_split_count(name: str) -> int:
-    """How many of the standard splits were published for a data set: 5 for protein, else 20."""
+    """Number of standard splits published for a data set: 5 for protein, else 20."""
     return 5 if name == "protein" else 20
 
 
 MILE_SHARE = 0.7 + 0.1
-"""Share of training and validation rows as the published code adds it up: below 0.8 by a rounding error, which decides
-over one row of concrete."""
+"""Fraction of training and validation rows, summed as in the published code: a rounding error makes it less than 0.8,
+which changes the part of one row of concrete."""
 
 
 def parts(rows: int, split: SplitConfig) -> tuple[int, int, int]:
-    """Numbers of training, validation and test rows of `rows` rows, none of them published test rows.
+    """Numbers of training, validation and test rows in a split of `rows` rows without published test rows.
 
-    They are those of `bnn_atlas.data.splitting.make_split`.
+    The numbers are the same as in `bnn_atlas.data.splitting.make_split`.
     """
     n = rows if split.limit is None else min(split.limit, rows)
     if split.kind == "mile":
@@ -161,7 +163,7 @@ def parts(rows: int, split: SplitConfig) -> tuple[int, int, int]:
 
 
 def check_parts(rows: int, split: SplitConfig) -> None:
-    """Refuse a split of `rows` rows, none of them published test rows, that leaves a part without any."""
+    """Raise ConfigError if a split of `rows` rows without published test rows leaves a part empty."""
     n = rows if split.limit is None else min(split.limit, rows)
     train, held_out, test = parts(rows, split)
     validation = 0.1 if split.kind == "mile" else split.validation

@@ -36,11 +36,11 @@ class LineGenerator(_Generator):
 
 
 class _OnIntervals(_Generator):
-    """Kinds whose x lies on some intervals."""
+    """Kinds whose x lies in given intervals."""
 
     kind: str
     intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
-    """As for `wave`: where x lies, from left to right."""
+    """Intervals of x, from left to right, as for `wave`."""
 
     def _contradictions(self) -> Iterator[str]:
         for interval in self.intervals:
@@ -55,7 +55,7 @@ class WaveGenerator(_OnIntervals):
 
     kind: Literal["wave"]
     intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
-    """Where x lies, from left to right; all intervals have the same number of rows, give or take one."""
+    """Intervals of x, from left to right; all intervals have the same number of rows, up to one."""
     slope: Number = 0.5
     """Slope of the line around which y oscillates."""
     frequency: Positive = 3.0
@@ -63,10 +63,10 @@ class WaveGenerator(_OnIntervals):
 
 
 class NetworkGenerator(_OnIntervals):
-    """Kinds in which y is a random network's function of x."""
+    """Kinds in which y is a function of x computed by a random network."""
 
     test: Interval
-    """Interval in which the x of the test rows lie."""
+    """Interval of x for the test rows."""
     hidden: Annotated[tuple[Width, ...], Field(min_length=1, max_length=1000)] = (100, 100, 100)
     """Widths of the hidden layers of f."""
     prior_sd: Positive = 0.1
@@ -91,7 +91,7 @@ class ClustersGenerator(NetworkGenerator):
 
 
 class BNNHMCGenerator(NetworkGenerator):
-    """The synthetic regression of Izmailov et al. (2021), as their notebook makes it: y = f(x) + N(0, noise^2).
+    """The synthetic regression of Izmailov et al. (2021), as in their notebook: y = f(x) + N(0, noise^2).
 
     f is a network of [x, x^2] with ReLU activations and `hidden` layers. Its weights and biases are JAX's draws from
     N(0, prior_sd^2) with the key `seed`. Training inputs form an even grid on each interval, and test inputs an even
@@ -107,15 +107,15 @@ class SinusoidsGenerator(_OnIntervals):
     """The toy regression of Uppal et al. (2023): y = x + 0.8 sin(2 pi x) + 0.8 sin(4 pi x) + N(0, noise^2).
 
     Training and test inputs each form an even grid on every interval; test targets have no noise. The input is x
-    divided by the largest |x| of the intervals. Training rows are in random order, so that the last of them can serve
-    as validation rows.
+    divided by the largest |x| of the intervals. Training rows are in random order, so that the last rows can serve as
+    validation rows.
     """
 
     kind: Literal["sinusoids"]
     train: Annotated[tuple[Count, ...], Field(min_length=1)]
-    """Training rows on each interval."""
+    """Number of training rows on each interval."""
     test: Annotated[tuple[Count, ...], Field(min_length=1)]
-    """Test rows on each interval."""
+    """Number of test rows on each interval."""
 
     def _contradictions(self) -> Iterator[str]:
         yield from super()._contradictions()

@@ -1,1 +1,1 @@
-"""How configuration files are read: YAML, lines of keys, errors, bounds of values. It knows no study."""
+"""Reading of configuration files: YAML, lines of keys, errors, bounds of values; independent of any study."""

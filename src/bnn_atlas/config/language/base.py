@@ -1,4 +1,4 @@
-"""What every configuration model shares: bounds of values, strict keys, and errors that a person can act on."""
+"""Common parts of all configuration models: bounds of values, strict keys, and errors that a person can act on."""
 
 import ast
 import difflib
@@ -25,17 +25,17 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 SMALLEST, LARGEST = 1e-18, 1e18
-"""Bounds of a setting: its square, such as a variance, is a float32 number with full precision."""
+"""Bounds of a setting, such that float32 holds its square (such as a variance) with full precision."""
 MOST = 10**9
-"""Bound of what is counted without a memory of its own, such as steps and epochs."""
+"""Upper bound of counts that need no memory, such as steps and epochs."""
 MOST_CHAINS = 100_000
 MOST_SPLITS = 1_000
 MOST_JOBS = 10_000
-"""Bound of the jobs that sample for one run: its splits times its blocks of chains."""
+"""Largest number of sampling jobs for one run: its splits times its blocks of chains."""
 MOST_RUNS = 10_000
-"""Bound of the runs that one grid gives."""
+"""Largest number of runs in one grid."""
 WIDEST = 100_000
-"""Bound of the units in one layer."""
+"""Largest number of units in one layer."""
 
 
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
@@ -49,7 +49,7 @@ CountOrNone = Annotated[int, Field(ge=0, le=MOST)]
 """A count that may be 0."""
 Given = Annotated[Positive | None, Field(exclude_if=lambda value: value is None)]
 GivenCount = Annotated[Count | None, Field(exclude_if=lambda value: value is None)]
-"""Numbers that are part of the settings only where they are given."""
+"""Numbers that are left out of stored settings if they are not given."""
 Chains = Annotated[int, Field(ge=1, le=MOST_CHAINS)]
 Splits = Annotated[int, Field(ge=1, le=MOST_SPLITS)]
 Width = Annotated[int, Field(ge=1, le=WIDEST)]
@@ -62,46 +62,46 @@ _SHA256 = r"^[0-9a-f]{64}$"
 _URL = r"^https?://[^\s]+$"
 _TEXT = r"\S"
 WANTED = {
-    _DATASET: "a lower-case letter, then lower-case letters, digits and '_' are allowed, at most 100 in all",
-    _FILE: "a file name of letters, digits, '.', '_' and '-' is wanted, without folders, of at most 200 characters",
-    _SHA256: "the 64 digits (0-9, a-f) that `sha256sum` prints are wanted",
-    _URL: "an address that begins with http:// or https:// and holds no blanks is wanted",
-    _TEXT: "some words are wanted; leave the key out, if it may be left out",
+    _DATASET: "must be a lower-case letter, then lower-case letters, digits and '_', at most 100 in all",
+    _FILE: "must be a file name without folders: at most 200 letters, digits, '.', '_' and '-'",
+    _SHA256: "must be the 64 digits (0-9, a-f) that `sha256sum` prints",
+    _URL: "must be an address that begins with http:// or https:// and contains no blanks",
+    _TEXT: "must not be blank; leave an optional key out instead",
 }
-"""Form of a text as a regular expression -> the same for readers."""
+"""Regular expression for a text -> description of the allowed texts for readers."""
 
 DatasetName = Annotated[str, StringConstraints(pattern=_DATASET)]
 FileName = Annotated[str, StringConstraints(pattern=_FILE)]
 Sha256 = Annotated[str, StringConstraints(pattern=_SHA256)]
 Url = Annotated[str, StringConstraints(pattern=_URL)]
 Text = Annotated[str, StringConstraints(pattern=_TEXT)]
-"""Text that readers see, which is not empty."""
+"""Non-empty text for readers."""
 
 
 class ConfigError(ValueError):
-    """A setting is wrong; the message names the file, the key, the value and what is allowed."""
+    """A setting is wrong; the message states the file, the key, the value and the allowed values."""
 
 
 def refuse(where: str, problems: Iterable[str]) -> None:
-    """Raise ConfigError with the first of these problems, if there is any; `where` is what they begin with."""
+    """Raise ConfigError with the first of these problems, if there is any, after the prefix `where`."""
     for problem in problems:
         raise ConfigError(where + problem)
 
 
 SHORT, LONGEST_LIST = 4, 12
-"""Names this short match more loosely; lists this long are still printed in full."""
+"""Length of short names, which are matched more loosely, and of the longest list that is printed in full."""
 
 
 def did_you_mean(name: str, allowed: Iterable[str]) -> str:
-    """` (did you mean '...'?)` with the allowed name that is nearest; empty where none is near."""
+    """` (did you mean '...'?)` with the closest allowed name; empty if no name is close."""
     close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6 if len(name) <= SHORT else 0.75)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
 def near_or_all(name: str, there: str, allowed: Iterable[str], also: Iterable[str] = ()) -> str:
-    """` (did you mean '...'?)` if a name is near, and `; <there> a, b, c`; a long list only if none is near.
+    """` (did you mean '...'?)` if a name is close, and `; <there> a, b, c`; a long list only if no name is close.
 
-    `also` are names that may be suggested and are not listed.
+    Names in `also` may be suggested but are not listed.
     """
     names = list(allowed)
     near = did_you_mean(name, [*names, *also])
@@ -109,13 +109,13 @@ def near_or_all(name: str, there: str, allowed: Iterable[str], also: Iterable[st
 
 
 class Model(BaseModel):
-    """Immutable settings that refuse unknown keys, and values that do not go together."""
+    """Immutable settings that reject unknown keys and inconsistent values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Describe each field by the text below it or below the one it replaces; read only here, which takes 0.4 s."""
+        """Describe each field by the text below it or below the field it overrides; read only here (0.4 s)."""
         schema = handler(core_schema)
         texts: dict[str, str] = {}
         for model in reversed(cls.__mro__):
@@ -128,9 +128,9 @@ class Model(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known_keys(cls, data: Any) -> Any:
-        """Refuse unknown keys.
+        """Reject unknown keys.
 
-        Turn true into a text, which is not a number, where pydantic would take it for 1; read 1e30 as a whole number.
+        Turn `true` into text, so that pydantic does not read it as the number 1; read 1e30 as a whole number.
         """
         if not isinstance(data, dict):
             return data
@@ -149,13 +149,13 @@ class Model(BaseModel):
         return self
 
     def _contradictions(self) -> Iterable[str]:
-        """What in these settings does not go together, and what to do; the first one is the error."""
+        """Messages about inconsistent settings and how to mend them; the first message becomes the error."""
         return ()
 
 
 @cache
 def _texts(model: type) -> dict[str, str]:
-    """The texts below the fields of a class of settings, as in its source."""
+    """Field of a settings class -> the text below it in the source."""
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(definition, ast.ClassDef)
     texts = {}
@@ -168,13 +168,13 @@ def _texts(model: type) -> dict[str, str]:
 
 @cache
 def _numbers(model: type[Model]) -> dict[str, bool]:
-    """Fields of a model that hold numbers, or lists of them -> whether they are whole numbers."""
+    """Field of a model that holds a number or a list of numbers -> whether the numbers are whole."""
     types = {name: _types(field.annotation) - {type(None)} for name, field in model.model_fields.items()}
     return {name: float not in of for name, of in types.items() if of and of <= {int, float}}
 
 
 def _types(annotation: Any) -> set[Any]:
-    """The types without parts that a type is made of."""
+    """The elementary types that occur in a type annotation."""
     if get_origin(annotation) is Annotated:
         return _types(get_args(annotation)[0])
     parts = [part for part in get_args(annotation) if part is not Ellipsis]
@@ -190,39 +190,40 @@ def _number(value: Any, whole: bool) -> Any:
 
 
 ByKind = BeforeValidator(lambda data: {"kind": None, **data} if isinstance(data, dict) else data)
-"""Annotates a union of models with a `kind`: a section without one gets the error that lists the kinds there are."""
+"""Annotates a union of models with a `kind`: a section without a `kind` gets the error that lists all kinds."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 MESSAGES = {
     "missing": "this key is missing",
-    "int_parsing": "a whole number is wanted, such as 4",
-    "int_type": "a whole number is wanted, such as 4",
-    "int_from_float": "a whole number is wanted, such as 4",
-    "int_parsing_size": "a whole number is wanted, such as 4",
-    "float_parsing": "a number is wanted, such as 0.5",
-    "float_type": "a number is wanted, such as 0.5",
-    "finite_number": "a finite number is wanted",
-    "bool_parsing": "true or false is wanted",
-    "bool_type": "true or false is wanted",
-    "string_type": "text is wanted; put numbers, dates, yes, no, on, off, true and false in quotes if they are text",
-    "tuple_type": "a list is wanted, such as [a, b]",
-    "list_type": "a list is wanted, such as [a, b]",
-    "dict_type": "a section is wanted: keys, each with a value",
-    "model_type": "a section is wanted: keys, each with a value",
-    "model_attributes_type": "a section is wanted: keys, each with a value",
+    "int_parsing": "must be a whole number, such as 4",
+    "int_type": "must be a whole number, such as 4",
+    "int_from_float": "must be a whole number, such as 4",
+    "int_parsing_size": "must be a whole number, such as 4",
+    "float_parsing": "must be a number, such as 0.5",
+    "float_type": "must be a number, such as 0.5",
+    "finite_number": "must be a finite number",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "string_type": "must be text; put numbers, dates, yes, no, on, off, true and false in quotes if they are text",
+    "tuple_type": "must be a list, such as [a, b]",
+    "list_type": "must be a list, such as [a, b]",
+    "dict_type": "must be a section: keys, each with a value",
+    "model_type": "must be a section: keys, each with a value",
+    "model_attributes_type": "must be a section: keys, each with a value",
 }
-"""Type of an error of pydantic -> what is wanted, in words of the file instead of Python's."""
+"""Error type of pydantic -> message in terms of the file instead of Python."""
 
 
 def validated(
     model: type[ModelT], data: Any, source: str, place_of: Callable[[Sequence[Any]], tuple[int, int]] | None = None
 ) -> ModelT:
-    """Parse `data` as `model`; every problem becomes one line that names `source`, key and value.
+    """Parse `data` as `model`; every problem becomes one line with `source`, the key and the value.
 
-    `place_of` gives line and column of a path of keys in the file that `data` is the whole content of, and the messages
-    show the line; what entries copy from one place by aliases is told once. Raises ConfigError with all problems.
+    If `data` is the whole content of a file, `place_of` maps a path of keys to its line and column in the file, and
+    messages state the line; a problem that several entries copy by aliases is reported once. Raises ConfigError with
+    all problems.
     """
     try:
         return model.model_validate(data)
@@ -237,10 +238,10 @@ def validated(
 
 
 def _own(problems: Sequence[Any]) -> list[Any]:
-    """Problems without those that follow from others.
+    """Problems, without the ones that follow from other problems.
 
-    Pydantic counts the items of a list without the refused ones, and names each item that a list lacks: the last says
-    how many are wanted.
+    Pydantic does not count rejected items of a list, and reports each item that a list lacks: the last such report
+    tells how many items are required.
     """
     lacking = {problem["loc"] for problem in problems if problem["type"] == "missing"}
     return [
@@ -256,7 +257,7 @@ def _lacks_item(problem: Any) -> bool:
 
 
 def _told(place: tuple[int, int] | None, texts: list[str]) -> str:
-    """One problem, with its line and the number of the entries that have it from there."""
+    """Text of one problem, with its line and the number of other entries that copy it."""
     if place is None:
         return texts[0]
     others = len(set(texts)) - 1
@@ -265,7 +266,7 @@ def _told(place: tuple[int, int] | None, texts: list[str]) -> str:
 
 
 def _problem(problem: Any, data: Any) -> tuple[tuple[Any, ...], str]:
-    """Where a problem is, and ` = value: what is allowed`; union tags that pydantic adds to a place are left out."""
+    """Path of keys of a problem, without the union tags that pydantic adds, and text ` = value: what is allowed`."""
     path: list[Any] = []
     here, last = data, len(problem["loc"]) - 1
     for place, step in enumerate(problem["loc"]):
@@ -295,7 +296,7 @@ def _problem(problem: Any, data: Any) -> tuple[tuple[Any, ...], str]:
 
 
 def _choice(must: str, names: str, given: Any) -> str:
-    """What is allowed, and the nearest name; a long list only if none is near."""
+    """Text with the allowed names and the closest one; a long list is left out if a name is close."""
     allowed = re.findall(r"'([^']*)'", names)
     near = did_you_mean(given, allowed).strip(" ()") if isinstance(given, str) else ""
     if near and len(allowed) > LONGEST_LIST:
@@ -304,7 +305,7 @@ def _choice(must: str, names: str, given: Any) -> str:
 
 
 def _message(problem: Any) -> str:
-    """What is wanted."""
+    """Message for a problem: what the value must be."""
     kind, context = problem["type"], problem.get("ctx", {})
     if kind in MESSAGES:
         return MESSAGES[kind]
@@ -324,7 +325,7 @@ def _message(problem: Any) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """A number of things."""
+    """A count and its noun, in the plural unless the count is 1."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 

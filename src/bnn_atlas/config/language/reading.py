@@ -11,22 +11,22 @@ import yaml
 from bnn_atlas.config.language.base import ConfigError
 
 DEEPEST = 50
-"""Levels of a file, with its aliases written out."""
+"""Largest number of nested levels in a file, with aliases expanded."""
 LARGEST = 200_000
-"""Values and keys of a file, with its aliases written out."""
+"""Largest number of values and keys in a file, with aliases expanded."""
 LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
 DIGITS = 40
-"""Longest number; Python refuses to read one of thousands of digits."""
+"""Largest number of digits of a number; Python does not read numbers with thousands of digits."""
 SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 DATE = "tag:yaml.org,2002:timestamp"
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Safe YAML that refuses what is ambiguous or has no end, and reads 1e-3 as a number, as YAML 1.2 does."""
+    """Safe YAML loader that rejects ambiguous or endless content, and reads 1e-3 as a number, as YAML 1.2 does."""
 
     def construct_document(self, node: yaml.Node) -> Any:
-        """The data of a document; it is checked before merge keys (<<) are followed."""
+        """The data of a document; the document is checked before merge keys (<<) are applied."""
         _check(node, {})
         return super().construct_document(node)
 
@@ -39,9 +39,9 @@ _Loader.add_implicit_resolver(
 def read_yaml(path: Path) -> Any:
     """Parsed YAML of `path`.
 
-    Raises ConfigError with the file's name and the line for what is not UTF-8 or not YAML, for a key given twice, for
-    tags, for numbers that YAML 1.1 and 1.2 read differently (010, 1:30), and for a file that is nested or repeated by
-    aliases without end.
+    Raises ConfigError with the file's name and the line if the file is not UTF-8 or not YAML, contains a key twice or a
+    tag, contains numbers that YAML 1.1 and 1.2 read differently (010, 1:30), or is nested or repeated by aliases
+    without end.
     """
     text = _text(path)
     try:
@@ -56,7 +56,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def _without_space(lines: list[str]) -> str:
-    """What to do with the last line that lacks a space after the colon; the parser complains of a later one."""
+    """Advice on the last line without a space after the colon; the parser reports a later line."""
     for number in range(len(lines), 0, -1):
         if found := re.match(r"[\s-]*([\w.]+):[^\s/:]", lines[number - 1]):
             return f"; in line {number}, write a space after the colon of '{found[1]}'"
@@ -64,7 +64,7 @@ def _without_space(lines: list[str]) -> str:
 
 
 def composed(path: Path) -> tuple[Any, dict[tuple[int, int], str]]:
-    """Root node of a file that `read_yaml` takes, and line and column, from 0, of each anchor -> its name."""
+    """Root node of a file that `read_yaml` accepts, and line and column (from 0) of each anchor -> its name."""
     text, names = _text(path), {}
     event: Any
     for event in yaml.parse(text, _Loader):
@@ -81,7 +81,7 @@ class Lines:
         self._root: yaml.Node | None = None
 
     def __call__(self, keys: Sequence[Any]) -> tuple[int, int]:
-        """Line and column, from 1, of the value at a path of keys and places, or of the section that lacks it."""
+        """Line and column, from 1, of the value at a path of keys and indices, or of the section that lacks it."""
         node, place = self._composed(), (1, 1)
         for key in keys:
             found = _entry(node, key)
@@ -92,10 +92,10 @@ class Lines:
         return place
 
     def of_name(self, name: str) -> tuple[int | None, bool]:
-        """Line, from 1, at a dotted name such as `runs.one.files[0]`, and whether the file has all of it.
+        """Line, from 1, of a dotted name such as `runs.one.files[0]`, and whether the file contains the whole name.
 
-        If the file has only part of the name, this is the line of the last key that is there; None if it has no part.
-        Keys may have dots.
+        If the file contains only the beginning of the name, this is the line of the last key found; None if it contains
+        nothing of the name. Keys may contain dots.
         """
         node, line, keys = self._composed(), None, re.sub(r"\[(\d+)\]", r".\1", name).split(".")
         while keys:
@@ -116,7 +116,7 @@ class Lines:
 
 
 def _entry(node: yaml.Node | None, key: Any) -> tuple[yaml.Node, yaml.Node] | None:
-    """Node whose line is shown (the key of a mapping) and node of a value, merged mappings included."""
+    """Node whose line is shown (the key of a mapping) and node of the value; merged mappings are searched too."""
     if isinstance(node, yaml.SequenceNode):
         return (node.value[key], node.value[key]) if isinstance(key, int) and key < len(node.value) else None
     if not isinstance(node, yaml.MappingNode):
@@ -143,13 +143,13 @@ def _text(path: Path) -> str:
         ) from None
     if found := yaml.reader.Reader.NON_PRINTABLE.search(text):
         line = text.count("\n", 0, found.start()) + 1
-        what = f"the character U+{ord(found[0]):04X}, which no text has"
+        what = f"the character U+{ord(found[0]):04X}, which is not allowed in text"
         raise ConfigError(f"{path}: not valid YAML: {what}; delete it (line {line})")
     return text
 
 
 def _scan(text: str) -> None:
-    """Refuse brackets or indentation without end, which would exhaust the parser, and tags, before values are made."""
+    """Before values are made, reject tags, and endless brackets or indentation, which would exhaust the parser."""
     levels = 0
     event: Any
     for event in yaml.parse(text, _Loader):
@@ -164,11 +164,13 @@ def _scan(text: str) -> None:
 
 
 def _check(node: yaml.Node, measured: dict[int, tuple[int, int] | None]) -> tuple[int, int]:
-    """Values and levels of a node with its aliases written out; `measured` has those of the nodes before it."""
+    """Numbers of values and levels of a node with aliases expanded; `measured` holds the results for earlier nodes."""
     if id(node) in measured:
         known = measured[id(node)]
         if known is None:
-            raise yaml.MarkedYAMLError(problem="an alias stands for what contains it", problem_mark=node.start_mark)
+            raise yaml.MarkedYAMLError(
+                problem="an alias is part of the value it refers to", problem_mark=node.start_mark
+            )
         return known
     measured[id(node)] = None
     parts: list[yaml.Node] = []
@@ -202,7 +204,7 @@ def _refuse_twice(node: yaml.MappingNode) -> None:
 
 
 def _refuse_ambiguous(node: yaml.ScalarNode) -> None:
-    """Refuse 010, 1:30 and dates, which YAML 1.1 reads as 8, 90 and a date, and YAML 1.2 as 10, text and text."""
+    """Reject 010, 1:30 and dates, which YAML 1.1 reads as 8, 90 and a date, but YAML 1.2 as 10, text and text."""
     if node.style:
         return
     text = node.value
@@ -214,7 +216,7 @@ def _refuse_ambiguous(node: yaml.ScalarNode) -> None:
         number = 0.0
         for part in text.replace("_", "").lstrip("+-").split(":"):
             number = 60 * number + float(part)
-        problem = f"{text} can be read as a number to the base of 60: write {'-' * text.startswith('-')}{number:.15g}"
+        problem = f"{text} can be read as a number in base 60: write {'-' * text.startswith('-')}{number:.15g}"
     elif node.tag in NUMBERS and len(text) > DIGITS:
         problem = f"{text[:DIGITS]}... is a number of {len(text)} digits: write a shorter one"
     elif node.tag == DATE:
@@ -229,11 +231,11 @@ HAS_LINE = re.compile(r"\(line \d+[^()]*\)$")
 
 @contextmanager
 def with_lines(*files: Path, lines: Callable[[Path], Lines] = Lines) -> Iterator[None]:
-    """End errors about these files with the line of the key that they name: `<file>: <key>.<key>: ... (line 3)`.
+    """Append to errors about these files the line of the key that they name: `<file>: <key>.<key>: ... (line 3)`.
 
-    A file is named by its path, or as one of config/. For an error at a scale, it is the line of what the scale
-    changes, if the scale changes this key. Errors that have a line, or name no key of a file, stay as they are. `lines`
-    finds the lines of a file.
+    A file is named by its path, or relative to config/. An error at a scale gets the line under `scales`, if the scale
+    changes this key. Errors that already have a line, or name no key of a file, are not changed. `lines` finds the
+    lines of a file.
     """
     try:
         yield
@@ -242,7 +244,7 @@ def with_lines(*files: Path, lines: Callable[[Path], Lines] = Lines) -> Iterator
 
 
 def _located(text: str, files: tuple[Path, ...], lines: Callable[[Path], Lines]) -> str:
-    """One problem with its line, where that is known."""
+    """Text of one problem with its line, if the line is known."""
     if HAS_LINE.search(text):
         return text
     for file in files:
@@ -254,7 +256,7 @@ def _located(text: str, files: tuple[Path, ...], lines: Callable[[Path], Lines])
 
 
 def _line(lines: Lines, keys: list[str], scale: str | None) -> int | None:
-    """Line of a key, or of the last one before it that the file has; None where it has none."""
+    """Line of a key, or of the last key on its path that the file contains; None if it contains none."""
     at_scale = [[*keys[:i], "scales", scale, *keys[i:]] for i in range(2, len(keys))] if scale else []
     for place in at_scale:
         line, whole = lines.of_name(".".join(map(str, place)))
@@ -264,19 +266,19 @@ def _line(lines: Lines, keys: list[str], scale: str | None) -> int | None:
 
 
 class Anchor(NamedTuple):
-    """A part of a study's file that is written in one run and repeated in others."""
+    """A part of a study's file that is written in one run and repeated in other runs."""
 
     name: str
     key: str
-    """The key whose value it is."""
+    """The key whose value has the anchor."""
     entries: tuple[str, ...]
-    """Entries of `runs` that have it, also through other anchors; the first one is where it is written."""
+    """Entries of `runs` that contain this part, directly or through other anchors; it is written in the first one."""
     fields: frozenset[str]
-    """That key, and the keys in it at any depth."""
+    """The key of the anchor, and all keys below it at any depth."""
 
 
 def shared_anchors(path: Path) -> list[Anchor]:
-    """The anchors of a study's file that more than one of its runs has, in order of the file."""
+    """The anchors of a study's file that several of its runs share, in file order."""
     root, names = composed(path)
     entries: dict[str, list[str]] = {}
     fields: dict[str, frozenset[str]] = {}
@@ -293,7 +295,7 @@ def shared_anchors(path: Path) -> list[Anchor]:
 
 
 def _below(field: str, node: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
-    """A node and all nodes below it, each once, with its key; what is merged (<<) has the outer key."""
+    """A node and all nodes below it, each once, with its key; merged (<<) nodes get the outer key."""
     waiting, seen = [(field, node)], set()
     while waiting:
         field, node = waiting.pop()

@@ -13,11 +13,11 @@ Family = Literal[
 ]  # fmt: skip
 """Methods of one family have shades of one colour in figures."""
 PointNoise = Annotated[Literal["sampled", "point"], Field(exclude_if=lambda value: value == "sampled")]
-"""How a variational method treats a learned noise; part of the settings only where it is given."""
+"""How a variational method treats a learned noise; left out of stored settings at its default."""
 
 
 class KindOfDraws(StrEnum):
-    """What the draws of a method are, which decides how they may be judged."""
+    """Kind of draws that a method makes; it decides how these draws may be judged."""
 
     EXACT_CHAIN = "Markov chain, exact in the limit"
     BIASED_CHAIN = "Markov chain, biased by its step size"
@@ -27,7 +27,7 @@ class KindOfDraws(StrEnum):
 
     @property
     def are_chain(self) -> bool:
-        """Whether each draw depends on the one before it."""
+        """Whether each draw depends on the previous draw."""
         return self not in (KindOfDraws.INDEPENDENT, KindOfDraws.POINT)
 
 
@@ -39,7 +39,7 @@ class MethodSettings(Model):
     kind_of_draws: ClassVar[KindOfDraws]
     family: ClassVar[Family]
     variant: ClassVar[int] = 0
-    """Number of the shade, mark and line style within the family, from 0 (its colour, solid)."""
+    """Index of the shade, marker and line style within the family; 0 is the family's own colour with a solid line."""
     builder: ClassVar[str]
     """`module:function` with the signature (settings, posterior, data) -> Method; imported when a run needs it."""
 
@@ -48,11 +48,11 @@ class MethodSettings(Model):
 
     @property
     def desired_energy_variance(self) -> float | None:
-        """Variance of the energy error per dimension to which the step size is tuned; None where it is not."""
+        """Variance of the energy error per dimension to which the step size is tuned; None without such tuning."""
         return None
 
     def for_rows(self, rows: int) -> Self:
-        """These settings with numbers in place of what follows from the number of rows."""
+        """A copy in which settings that depend on the number of rows are given as numbers."""
         return self
 
 
@@ -64,7 +64,7 @@ class ChainSettings(MethodSettings):
     thinning: Count = 1
     """Every n-th state is kept."""
     checkpoint_every: Count = 1000
-    """Steps between two checkpoints (a segment); never changes a draw."""
+    """Steps between two checkpoints (one segment); never changes a draw."""
 
     @property
     def draws(self) -> int:
@@ -77,7 +77,7 @@ class ChainSettings(MethodSettings):
 
 
 class AugmentationConfig(Model):
-    """Images of a mini-batch are flipped and cropped at random, anew in every step; images in predictions never are.
+    """Images of a mini-batch are flipped and cropped at random in every step; images in predictions are left unchanged.
 
     The chain or optimiser then follows gradients of E log p(y | g(x), theta) over the random changes g, which is not
     the log-likelihood of any data set; the full-data log-likelihood in the trace is that of the unchanged rows.
@@ -86,8 +86,8 @@ class AugmentationConfig(Model):
     flip: bool = True
     """Each image is flipped left to right with probability 1/2."""
     crop: CountOrNone = 4
-    """Each image is shifted by up to this many whole pixels along both axes, as if it were padded by them with copies
-    of its outermost pixels and cropped to its old size at a random place; 0 does not shift it."""
+    """Each image is shifted by up to this many whole pixels along both axes, as if it were padded by this many copies
+    of its outermost pixels and cropped to its original size at a random position; 0 means no shift."""
 
     def _contradictions(self) -> Iterator[str]:
         if not self.flip and not self.crop:
@@ -95,6 +95,6 @@ class AugmentationConfig(Model):
 
 
 def without_batches(augmentation: AugmentationConfig | None, batch_size: int | None) -> Iterator[str]:
-    """What is wrong with an augmentation without mini-batches."""
+    """An error message if there is an augmentation but no mini-batches."""
     if augmentation is not None and batch_size is None:
-        yield "augmentation is for mini-batches: give batch_size, or leave it out"
+        yield "augmentation is for mini-batches: give batch_size, or leave augmentation out"

@@ -13,7 +13,7 @@ from bnn_atlas.config.methods.optimisation import AdamConfig, OptimiserConfig
 class MeanFieldConfig(ChainSettings):
     """Mean-field variational inference: the normal with independent parameters closest to the posterior in KL(q || p).
 
-    Each chain is a fit of its own from its own warm start; its draws are independent draws from q.
+    Each chain is a separate fit from its own warm start; the draws are independent draws from q.
     """
 
     title = "mean field"
@@ -28,9 +28,9 @@ class MeanFieldConfig(ChainSettings):
     batch_size: Count | None = 80
     """Rows per mini-batch; null for the full data."""
     unscaled: bool = False
-    """Whether the log-likelihood of a mini-batch is left as it is, not scaled up to all rows, as in the published
-    script of Sommer et al. 2025. Then q approximates a posterior given only about `batch_size` rows. Only for
-    repeating published numbers."""
+    """Whether the log-likelihood of a mini-batch is left unscaled, as in the published script of Sommer et al. 2025,
+    instead of being scaled up to all rows. Then q approximates a posterior given only about `batch_size` rows. Use it
+    only to reproduce published numbers."""
     samples: Count = 1
     """Draws from q per step, shared by the rows of a mini-batch."""
     optimiser: OptimiserConfig = AdamConfig(learning_rate=0.01)
@@ -41,8 +41,8 @@ class MeanFieldConfig(ChainSettings):
     sigma_init: Positive = 0.01
     """Standard deviation of every parameter at the start."""
     noise: PointNoise = "sampled"
-    """For `learned_noise`. `sampled`: log sigma is one more parameter under q; `point`: it is a number without a prior
-    that maximises the evidence lower bound of the weights (type-II maximum likelihood)."""
+    """For `learned_noise`. `sampled`: log sigma is one more parameter under q; `point`: log sigma is a single number
+    without a prior, chosen to maximise the evidence lower bound of the weights (type-II maximum likelihood)."""
     steps: Count = 100
     """Draws from q."""
 
@@ -56,7 +56,7 @@ class LowRankConfig(ChainSettings):
     """Variational inference: the normal with covariance diag(s^2) + F F', F with few columns, closest in KL(q || p).
 
     Ong, Nott and Smith 2018 (Gaussian Variational Approximation With a Factor Covariance Structure). Each chain is a
-    fit of its own from its own warm start; its draws are independent draws from q.
+    separate fit from its own warm start; the draws are independent draws from q.
     """
 
     title = "low-rank normal"
@@ -83,8 +83,8 @@ class LowRankConfig(ChainSettings):
     sigma_init: Positive = 0.01
     """Initial value of s for every parameter, and of the standard deviation that F adds; F itself starts at random."""
     noise: PointNoise = "sampled"
-    """For `learned_noise`. `sampled`: log sigma is one more parameter under q; `point`: it is a number without a prior
-    that maximises the evidence lower bound of the weights (type-II maximum likelihood)."""
+    """For `learned_noise`. `sampled`: log sigma is one more parameter under q; `point`: log sigma is a single number
+    without a prior, chosen to maximise the evidence lower bound of the weights (type-II maximum likelihood)."""
     steps: Count = 100
     """Draws from q."""
 
@@ -93,10 +93,10 @@ class IVONConfig(ChainSettings):
     """Improved variational online Newton: a normal with independent parameters, at about the cost of Adam.
 
     Shen et al. 2024 (Variational Learning is Effective for Large Deep Networks), Algorithm 1. It fits the same q as
-    mean-field variational inference, by natural gradients of the mean and of the precision: the mean takes
+    mean-field variational inference, using natural gradients for the mean and the precision: the mean takes
     preconditioned steps with momentum, and the precision follows an estimate of the Hessian. The paper's weight decay
-    follows from the prior here, so the prior has to be normal. Each chain is a fit of its own from its own warm start;
-    its draws are independent draws from q.
+    follows from the prior here, so the prior has to be normal. Each chain is a separate fit from its own warm start;
+    the draws are independent draws from q.
     """
 
     title = "IVON"
@@ -115,7 +115,7 @@ class IVONConfig(ChainSettings):
     """Draws from q per step, shared by the rows of a mini-batch."""
     learning_rate: Positive = 0.1
     """Learning rate of the mean, for a loss that is a mean over rows: 0.1 to 0.5 for networks trained from scratch, as
-    for SGD. Multiplied by `hessian_init`, it is the share of a Newton step that each step takes, which has to be below
+    for SGD. Its product with `hessian_init` is the fraction of a Newton step that each step takes, which must be below
     1."""
     schedule: Literal["constant", "cosine"] = "cosine"
     """Whether the learning rate stays constant, or falls to 0 along half a cosine over all steps."""
@@ -123,8 +123,8 @@ class IVONConfig(ChainSettings):
     """Momentum of the gradient (beta_1)."""
     hessian_momentum: Annotated[Share | None, Field(exclude_if=lambda value: value is None)] = None
     """Momentum of the Hessian of the mean loss (beta_2): the estimate has a memory of 1 / (1 - beta_2) steps, which
-    should not be longer than the fit. null for a memory of a fifth of the fit's steps, at least 10 and at most 100,000
-    steps, which is the paper's 0.99999."""
+    should not be longer than the fit. null sets the memory to a fifth of the fit's steps, but at least 10 and at most
+    100,000 steps (the paper's 0.99999)."""
     hessian_init: Positive = 0.1
     """The Hessian at the start. A parameter's standard deviation is then (rows (hessian_init + weight decay) / T)^-1/2;
     too small a value lets the first draws stray far from the mean."""
@@ -141,7 +141,7 @@ class IVONConfig(ChainSettings):
         return self.model_copy(update={"hessian_momentum": 1 - 1 / memory})
 
     def note(self, rows: int) -> str:
-        """A warning if the memory is longer than a fit to this number of rows; else empty."""
+        """A warning if the Hessian's memory is longer than a fit to this number of rows; otherwise empty."""
         steps, momentum = self._fit_steps(rows), self.for_rows(rows).hessian_momentum
         if momentum is None or momentum <= 1 - 1 / max(steps, 10):
             return ""
@@ -152,17 +152,17 @@ class IVONConfig(ChainSettings):
 
 
 MOST_FACTORISED = 20_000
-"""Most scalars that a posterior may have if a Laplace approximation keeps all entries of its covariance."""
+"""Largest number of parameters for which a Laplace approximation may keep all entries of the covariance."""
 
 
 class LaplaceConfig(ChainSettings):
     """Laplace approximation: a normal at a maximum of the log posterior, with the generalised Gauss-Newton curvature.
 
-    Where the prior's log density is flat or curved upwards at the maximum (Laplace and Student-t priors, walled
-    uniforms, mixtures), the precision of a normal with the same scale stands in for its curvature. The approximation
+    Where the prior's log density is flat or curved upwards at the maximum (Laplace and Student-t priors, uniforms with
+    walls, mixtures), its curvature is replaced by the precision of a normal with the same scale. The approximation
     suits likelihoods whose noise is not set by the network (`gaussian`, `learned_noise`, `categorical`): a
-    heteroscedastic posterior has its maximum where the noise vanishes at rows that are fitted exactly, and little of
-    its mass lies there.
+    heteroscedastic posterior has its maximum where some rows are fitted exactly with vanishing noise, and little of the
+    posterior mass lies there.
     """
 
     title = "Laplace"
@@ -175,20 +175,20 @@ class LaplaceConfig(ChainSettings):
     kind: Literal["laplace"] = "laplace"
     structure: Literal["full", "last_layer", "diagonal", "kronecker"] = "full"
     """`full`: all P x P entries; `last_layer`: the entries of the last layer and of the likelihood's own parameters,
-    with all else fixed at the maximum; `diagonal`: the diagonal alone; `kronecker`: one Kronecker product per dense
-    layer (Gaussian priors only)."""
+    with all other parameters fixed at the maximum; `diagonal`: only the diagonal; `kronecker`: one Kronecker product
+    per dense layer (Gaussian priors only)."""
     map_steps: CountOrNone = 2000
     """At most this many full-data L-BFGS steps from the warm start to the maximum."""
     map_tolerance: NonNegative = 1e-3
-    """A chain counts as being at its maximum once the gradient of its log posterior is at most this long."""
+    """A chain has reached its maximum once the norm of the gradient of its log posterior is at most this value."""
     steps: Count = 1000
     """Draws from the approximation."""
 
 
 class CompactConfig(MethodSettings):
-    """A Gaussian with the mean and the spread of another run's draws (`start.run`); every chain is one draw from it.
+    """A Gaussian with the mean and spread of another run's draws (`start.run`); every chain is one draw.
 
-    Without an alignment it is q_d of Xiao et al. 2023, with one it is q_r.
+    Without an alignment, this is q_d of Xiao et al. 2023; with an alignment, it is q_r.
     """
 
     title = "compact"
@@ -199,14 +199,14 @@ class CompactConfig(MethodSettings):
 
     kind: Literal["compact"] = "compact"
     alignment: str | None = None
-    """An alignment of that run in this study, whose aligned draws give the moments. Null takes the draws as they
-    are."""
+    """An alignment of that run in this study; the moments are computed from its aligned draws. Null uses the draws
+    without alignment."""
     form: Literal["diagonal", "low_rank", "mean"] = "diagonal"
-    """`diagonal`: independent parameters; `low_rank`: their covariance, up to `rank` directions; `mean`: no spread."""
+    """`diagonal`: independent parameters; `low_rank`: a covariance with up to `rank` directions; `mean`: no spread."""
     rank: Count | None = None
-    """`low_rank`: at most this many directions, those with the largest variance, and no more than the alignment's own
-    `rank`; null takes all, one fewer than the number of draws."""
+    """`low_rank`: keep at most this many directions, the ones with the largest variance, and no more than the
+    alignment's own `rank`; null keeps all (one fewer than the number of draws)."""
     source_chains: Count | None = None
-    """Without an alignment: use only this many chains of that run, the first ones; null takes all. An alignment has its
-    own `chains`."""
+    """Without an alignment: use only the first chains of that run, this many; null uses all. With an alignment, its own
+    setting `chains` applies."""
     checkpoint_every: ClassVar[int] = 1

@@ -10,12 +10,12 @@ from bnn_atlas.config.language.base import Count, CountOrNone, Fraction, Given, 
 from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws
 
 ROUNDING = 1 + 1e-6
-"""Factor on a step size that follows from a number of leapfrog steps, so that rounding does not add a step."""
+"""Factor on step sizes that are computed from a number of leapfrog steps, so that rounding does not add a step."""
 SHORTEST_WARM_UP = 20
-"""Transitions below which Stan's schedule has no window for variances."""
+"""Smallest number of transitions for which Stan's schedule has a window for estimating variances."""
 
 Mass = Literal["unit", "diagonal"]
-"""Mass of the parameters: all alike, or the inverse of the posterior variances that warm-up estimates."""
+"""Mass of the parameters: 1 for all, or the inverse of the posterior variances estimated in warm-up."""
 
 
 def _too_short(name: str, steps: int, mass: Mass = "diagonal") -> Iterator[str]:
@@ -24,27 +24,27 @@ def _too_short(name: str, steps: int, mass: Mass = "diagonal") -> Iterator[str]:
 
 
 class LeapfrogSettings(ChainSettings):
-    """Settings of trajectories of leapfrog steps.
+    """Settings of leapfrog trajectories.
 
-    Their length and step size are numbers, or follow from the prior: `quarter_periods` and `leapfrog_steps` mean the
-    same at every width of the prior and at every temperature, so that one entry can have a grid over these.
+    Trajectory length and step size are either numbers or relative to the prior: `quarter_periods` and `leapfrog_steps`
+    mean the same for every prior width and temperature, so that one entry can have a grid over widths or temperatures.
     """
 
     family = "hamiltonian"
     builder = "bnn_atlas.methods.hmc:build_hmc"
 
     burn_in: CountOrNone = 50
-    """Transitions at the start that are not kept."""
+    """Transitions at the start that are discarded."""
     steps: Count = 100
     step_size: Given = None
     """Step size of the leapfrog integrator."""
     leapfrog_steps: GivenCount = None
-    """Sets the step size instead of `step_size`: a trajectory without jitter has this number of steps."""
+    """Number of steps in a trajectory without jitter; determines the step size, in place of `step_size`."""
     trajectory_length: Given = None
     """Step size times leapfrog steps."""
     quarter_periods: Given = None
-    """Sets the trajectory length instead of `trajectory_length`, in quarter periods pi / 2 sd sqrt(T) of the tempered
-    prior, a Gaussian of standard deviation sd sqrt(T) (for other priors, sd is their standard deviation)."""
+    """Trajectory length in units of a quarter period, pi / 2 sd sqrt(T), of the tempered prior; used in place of
+    `trajectory_length`. Here sd is the standard deviation of the prior (Gaussian or not), and T the temperature."""
     jitter: Share = 0.2
     """Each trajectory's length is multiplied by a uniform number from [1 - jitter, 1 + jitter]."""
     max_leapfrog_steps: Count = 10000
@@ -53,7 +53,7 @@ class LeapfrogSettings(ChainSettings):
 
     @property
     def adapts(self) -> bool:
-        """Whether burn-in tunes the step size."""
+        """Whether the step size is tuned during burn-in."""
         return False
 
     @property
@@ -61,7 +61,7 @@ class LeapfrogSettings(ChainSettings):
         """Step size and trajectory length.
 
         Raises:
-            ValueError: they are given relative to a prior; `resolved` makes numbers of them.
+            ValueError: they are given relative to a prior; call `resolved` first to turn them into numbers.
         """
         if self.step_size is None or self.trajectory_length is None:
             raise ValueError(
@@ -85,20 +85,21 @@ class LeapfrogSettings(ChainSettings):
         return min(steps, self.max_leapfrog_steps)
 
     def resolved(self, prior_sd: float | None, temperature: float) -> Self:
-        """These settings with `step_size` and `trajectory_length` as numbers.
+        """A copy of these settings with `step_size` and `trajectory_length` as numbers.
 
         Args:
             prior_sd: standard deviation of all parameters under the prior; None if it differs between them.
             temperature: T of the target, (likelihood x prior)^(1 / T).
 
         Raises:
-            ValueError: a trajectory in quarter periods of a prior that has none, or too many leapfrog steps.
+            ValueError: `quarter_periods` is given but the parameters have no common standard deviation, or there are
+            too many leapfrog steps.
         """
         length, step_size = self.trajectory_length, self.step_size
         if self.quarter_periods is not None:
             if prior_sd is None:
                 raise ValueError(
-                    "quarter_periods are of a prior that has one finite standard deviation for all parameters: give "
+                    "quarter_periods needs a prior with one finite standard deviation for all parameters: give "
                     "trajectory_length instead"
                 )
             length = self.quarter_periods * math.pi / 2 * prior_sd * math.sqrt(temperature)
@@ -111,7 +112,7 @@ class LeapfrogSettings(ChainSettings):
         return found
 
     def check_lengths(self) -> None:
-        """Refuse a step size and a trajectory length that do not go together, if both are numbers."""
+        """Raise ValueError if step size and trajectory length, both given as numbers, are incompatible."""
         if self.step_size is None or self.trajectory_length is None:
             return
         if self.step_size > self.trajectory_length * ROUNDING:
@@ -143,17 +144,17 @@ class HMCConfig(LeapfrogSettings):
     kind: Literal["hmc"] = "hmc"
     mass: Mass = "unit"
     """`diagonal`: inverse masses are the posterior variances divided by their mean, so that step size and trajectory
-    length mean the same as with unit mass; the variances are estimated in burn-in, as in Stan."""
+    length keep the meaning that they have with unit mass; the variances are estimated in burn-in, as in Stan."""
     adapt_step_size: bool = False
     """Dual averaging towards `target_acceptance` in burn-in, starting at the given step size."""
     target_acceptance: Fraction = 0.8
     """Acceptance rate to which the step size is tuned."""
     burn_in_metropolis: bool = True
-    """Whether proposals are tested in burn-in, too; otherwise burn-in accepts every finite one."""
+    """Whether burn-in has the Metropolis test too; if false, burn-in accepts every finite proposal."""
 
     @property
     def adapts(self) -> bool:
-        """Whether burn-in tunes the step size."""
+        """Whether the step size is tuned during burn-in."""
         return self.adapt_step_size
 
     def _contradictions(self) -> Iterator[str]:
@@ -166,9 +167,9 @@ class HMCConfig(LeapfrogSettings):
 class UnadjustedHMCConfig(LeapfrogSettings):
     """Hamiltonian dynamics without a Metropolis test: every proposal that is finite and not divergent is accepted.
 
-    The distribution that it samples differs from the posterior, and the more so the larger the step size: in a
-    direction in which the posterior is a Gaussian of standard deviation s, the variance of the draws is s^2 / (1 -
-    (step_size / 2 s)^2).
+    The sampled distribution differs from the posterior, and the difference grows with the step size: along a direction
+    in which the posterior is Gaussian with standard deviation s, the variance of the draws is s^2 / (1 - (step_size / 2
+    s)^2).
     """
 
     title = "unadjusted HMC"
@@ -189,7 +190,7 @@ class NUTSConfig(ChainSettings):
 
     kind: Literal["nuts"] = "nuts"
     warmup: Count = 1000
-    """Transitions that tune the step size and estimate the variances, and are not kept."""
+    """Transitions used to tune the step size and estimate the variances, then discarded."""
     steps: Count = 1000
     step_size: Positive
     """Initial step size; in units of the posterior standard deviations once these are known."""
@@ -217,21 +218,20 @@ class AdjustedMCLMCConfig(ChainSettings):
 
     kind: Literal["adjusted_mclmc"] = "adjusted_mclmc"
     warmup: Count = 1000
-    """Transitions that tune the step size and estimate the variances, and are not kept."""
+    """Transitions used to tune the step size and estimate the variances, then discarded."""
     steps: Count = 1000
     step_size: Positive
     """Initial length of a step; in units of the posterior standard deviations once these are known."""
     target_acceptance: Fraction = 0.9
     """Acceptance rate to which the step size is tuned."""
     mass: Mass = "diagonal"
-    """`diagonal`: the variances are a preconditioner; `unit`: they only set the trajectory length."""
+    """`diagonal`: the estimated variances serve as a preconditioner; `unit`: they only set the trajectory length."""
     length_factor: Positive = 1.3
     """Mean trajectory length, divided by the square root of the sum of the posterior variances."""
     first_steps: Count = 10
-    """Mean number of integration steps in a trajectory, of two gradients each, until variances have first been
-    estimated."""
+    """Mean number of integration steps per trajectory (two gradients each) until the variances are first estimated."""
     max_integration_steps: Count = 1000
-    """Most integration steps in a trajectory."""
+    """Largest number of integration steps in a trajectory."""
     checkpoint_every: Count = 10
 
     def _contradictions(self) -> Iterator[str]:

@@ -17,46 +17,47 @@ Shape = tuple[Width, Width]
 """Rows and columns of a matrix."""
 
 Published = Literal["cifar100_gen_arch", "cifar_gen_architecture"]
-"""Files in the published code for the paper's two residual networks, and sections of `architectures.yaml`."""
+"""Names of the published code's files for the paper's two residual networks, which are also the sections of
+`architectures.yaml`."""
 
 
 class _LastLayer(Model):
-    """What a generator's last layer starts from."""
+    """Initial values of a generator's last layer."""
 
     last_bias: Literal["random", "warm_start"] = "random"
-    """Where the last bias starts, around which the generated weights lie. `random`: at random, as published;
-    `warm_start`: where the chain starts (its warm start), which turns a deterministic network into a Bayesian one."""
+    """Initial value of the last bias, around which the generated weights lie. `random`: a random value, as published;
+    `warm_start`: the chain's warm start, which turns a deterministic network into a Bayesian one."""
     spread: Positive = 1.0
     """Factor on the last layer's weights at the start; less than 1 keeps the first weights near the last bias."""
 
 
 class _LastMatrix(_LastLayer):
-    """The last layer of generators that end in matrices."""
+    """Last layer of generators whose output is a matrix."""
 
     bias_rank: Count | None = None
-    """Rank of the last bias B, which is then a product of two narrow matrices; null for a full matrix, which has as
-    many entries as there are weights."""
+    """Rank of the last bias B, which is then a product of two narrow matrices; null for a full matrix, with as many
+    entries as there are weights."""
 
     def _contradictions(self) -> Iterator[str]:
         if self.bias_rank is not None and self.last_bias == "warm_start":
             yield (
-                "bias_rank and last_bias: warm_start exclude each other, since a bias of low rank cannot be any given "
-                "weights: leave one of them out"
+                "bias_rank and last_bias: warm_start exclude each other, since a bias of low rank cannot equal any "
+                "given weights: leave one of them out"
             )
 
 
 class MLPGenerator(_LastLayer):
     """A dense network with elu between its layers and as many outputs as weights are generated.
 
-    With 60 noise numbers and 105 hidden units for 105 weights, it has 17,535 parameters. Its last matrix has hidden
-    units x weights entries, so it is for networks of up to a few thousand weights.
+    With 60 noise numbers and 105 hidden units for 105 weights, it has 17,535 parameters. Its last matrix has (hidden
+    units) x (weights) entries, so it suits networks of up to a few thousand weights.
     """
 
     kind: Literal["mlp"] = "mlp"
     noise: Width
-    """Number of its inputs, independent standard normal numbers."""
+    """Number of inputs, which are independent standard normal numbers."""
     hidden: tuple[Width, ...]
-    """Widths of its hidden layers; without any, weights are a linear map of the noise, a normal with a full
+    """Widths of the hidden layers; if empty, the weights are a linear function of the noise and so normal with a full
     covariance."""
 
 
@@ -70,23 +71,23 @@ class MatrixGenerator(_LastMatrix):
 
     kind: Literal["matrix"] = "matrix"
     noise: Shape
-    """Rows and columns of its standard normal noise."""
+    """Rows and columns of the standard normal noise."""
     hidden: Annotated[tuple[Shape, ...], Field(min_length=1)]
-    """Rows and columns of its hidden layers."""
+    """Rows and columns of each hidden layer."""
     output: Shape | None = None
-    """Rows and columns of its last matrix, which needs at least as many entries as there are generated weights; entries
-    beyond that number do not exist. Null takes the shape that is nearest to a square."""
+    """Rows and columns of the last matrix, which needs at least as many entries as there are generated weights; surplus
+    entries are not created. Null chooses the shape that is closest to a square."""
 
 
 class Part(Model):
-    """One of the generators in which a correlated generator ends."""
+    """One of the matrix generators at the end of a correlated generator."""
 
     input: Shape
-    """Rows and columns of the part of the trunk's last matrix that it takes."""
+    """Rows and columns of the generator's input, a part of the trunk's last matrix."""
     hidden: Annotated[tuple[Shape, ...], Field(min_length=1)]
-    """Rows and columns of its hidden layers."""
+    """Rows and columns of each hidden layer."""
     output: Shape
-    """Rows and columns of its last matrix."""
+    """Rows and columns of the last matrix."""
 
 
 @cache
@@ -99,16 +100,16 @@ def _architectures() -> dict[str, Any]:
 class CorrelatedGenerator(_LastMatrix):
     """A trunk of matrix layers whose last matrix is cut into the inputs of several matrix generators.
 
-    Their outputs are consecutive weights, so a network's layers share noise and sizes stay moderate. `architecture`
-    takes all sizes from a file of the published code.
+    The generators' outputs are consecutive weights, so the layers of the network share noise and sizes stay moderate.
+    `architecture` takes all sizes from a file of the published code.
     """
 
     kind: Literal["correlated"] = "correlated"
     architecture: Published | None = None
-    """A published architecture, in place of the keys below. `cifar_gen_architecture` has no trunk, without which the
-    published code stops, too: give it one in `trunk`."""
+    """A published architecture, in place of the keys below. `cifar_gen_architecture` lacks a trunk (the published code
+    fails for the same reason), so it also needs `trunk`."""
     noise: Shape | None = None
-    """Rows and columns of its standard normal noise."""
+    """Rows and columns of the standard normal noise."""
     trunk: tuple[Shape, ...] | None = None
     """Rows and columns of the trunk's layers; with `architecture`, it replaces that file's trunk."""
     parts: tuple[Part, ...] = ()
@@ -117,7 +118,7 @@ class CorrelatedGenerator(_LastMatrix):
     def _contradictions(self) -> Iterator[str]:
         yield from super()._contradictions()
         if self.architecture is not None and (self.noise is not None or self.parts):
-            yield "architecture has noise and parts: leave these out, or architecture"
+            yield "architecture already sets noise and parts: leave these out, or leave architecture out"
         if self.architecture is None and (self.noise is None or not self.parts):
             yield "noise and parts are missing: give them, or the name of a published architecture"
         whole = self.written_out()
@@ -125,10 +126,10 @@ class CorrelatedGenerator(_LastMatrix):
         if not whole.trunk:
             yield f"trunk is missing: give one whose last matrix has the {taken:,} entries that the parts take"
         elif taken != (there := prod(whole.trunk[-1])):
-            yield f"the trunk ends in {there:,} numbers, but the parts take {taken:,}: change the trunk or the inputs"
+            yield f"the trunk ends in {there:,} entries, but the parts take {taken:,}: change the trunk or the inputs"
 
     def written_out(self) -> Self:
-        """The same with the sizes of the published architecture; a file without a trunk leaves it None."""
+        """A copy with the sizes of the published architecture filled in; the trunk stays None if its file has none."""
         if self.architecture is None:
             return self
         stored = _architectures()[self.architecture]
@@ -143,14 +144,14 @@ class CorrelatedGenerator(_LastMatrix):
 class FactorisedGenerator(Model):
     """A generator for each layer of the network, each with its own noise, so that layers are independent.
 
-    The published class of this name feeds the same noise to all of them, and cannot run.
+    The published class of this name feeds the same noise to all generators and does not run.
     """
 
     kind: Literal["factorised"] = "factorised"
     parts: Annotated[
         tuple[Annotated[MLPGenerator | MatrixGenerator, Field(discriminator="kind"), ByKind], ...], Field(min_length=1)
     ]
-    """Generators of the layers, in order from the input; a single one serves every layer."""
+    """Generators of the layers, in order from the input; a single generator is used for every layer."""
 
 
 GeneratorConfig = Annotated[
@@ -160,7 +161,7 @@ GeneratorConfig = Annotated[
 
 Objective = Literal["elbo", "published_2023_10", "published_2023_12"]
 STEPS_OF_SCORES = 20
-"""Lanczos steps with which draws are scored unless the settings say otherwise."""
+"""Default number of Lanczos steps for scoring draws."""
 
 
 def _counted(number: int, noun: str) -> str:
@@ -168,15 +169,15 @@ def _counted(number: int, noun: str) -> str:
 
 
 class ExactEntropy(Model):
-    """The whole of J'J, in the dimension of the noise, and its Cholesky factor: exact up to rounding."""
+    """The full matrix J'J, of the dimension of the noise, and its Cholesky factor: exact up to rounding."""
 
     kind: Literal["exact"] = "exact"
     memory_mb: Count = 1000
-    """Most memory that J'J and the tangents from which it is made may take; a generator that needs more is refused."""
+    """Memory limit for J'J and the tangents from which it is computed; a generator that needs more is rejected."""
 
     @property
     def words(self) -> str:
-        """The form in tables."""
+        """Text for this form of the entropy in tables."""
         return "exact"
 
 
@@ -187,39 +188,39 @@ class LanczosEntropy(Model):
     steps: Count = 10
     """Products with J'J; at most as many as there are noise numbers."""
     probes: Count = 1
-    """Random directions that are averaged over for each sample of weights."""
+    """Number of random directions (probes) to average over for each sample of weights."""
 
     @property
     def words(self) -> str:
-        """The form in tables, with its steps."""
+        """Text for this form of the entropy in tables, with its steps."""
         return f"Lanczos, {_counted(self.steps, 'step')}, {_counted(self.probes, 'probe')}"
 
 
 class SmallestEntropy(Model):
-    """The smallest singular value in place of all of them: d/2 log of its square, by LOBPCG (Knyazev 2001).
+    """The smallest singular value in place of all singular values: d/2 log of its square, by LOBPCG (Knyazev 2001).
 
-    The search continues from the direction of the step before; its residual tells whether it has converged to a
-    singular value.
+    Each search starts from the direction found in the previous step; the residual shows whether the search has
+    converged to a singular value.
     """
 
     kind: Literal["smallest"] = "smallest"
     iterations: Count = 3
     """Iterations in each step of the fit."""
     tolerance: Positive = 0.1
-    """Largest residual, as a share of the eigenvalue of J'J + sigma^2 I, with which the search counts as converged, and
-    the value minus the residual as a bound."""
+    """Largest residual, relative to the eigenvalue of J'J + sigma^2 I, at which the search counts as converged; the
+    value minus the residual is then used as a bound."""
 
     @property
     def words(self) -> str:
-        """The form in tables, with its iterations."""
+        """Text for this form of the entropy in tables, with its iterations."""
         return f"smallest singular value, {_counted(self.iterations, 'iteration')} from that of the step before"
 
 
 class PublishedEntropy(Model):
     """d log(mu + sigma^2) with mu from the published search for the smallest singular value.
 
-    The search begins at random in every step, and its result is neither an estimate nor a bound. Only for repeating
-    published settings.
+    The search starts from a random direction in every step, and its result is neither an estimate nor a bound. Use it
+    only to reproduce published settings.
     """
 
     kind: Literal["published"] = "published"
@@ -229,7 +230,7 @@ class PublishedEntropy(Model):
 
     @property
     def words(self) -> str:
-        """The form in tables, with its iterations."""
+        """Text for this form of the entropy in tables, with its iterations."""
         return f"as published, {_counted(self.iterations, 'iteration')}"
 
 
@@ -248,7 +249,7 @@ class AMSGradConfig(Model):
     schedule: Literal["constant", "cosine"] = "cosine"
     """Whether the learning rate stays constant, or falls to `end` along half a cosine over all steps."""
     end: NonNegative = 1e-9
-    """Learning rate after the last step of a cosine, at most `learning_rate`."""
+    """Learning rate at the end of the cosine; at most `learning_rate`."""
 
     def _contradictions(self) -> Iterator[str]:
         if self.schedule == "cosine" and self.end > self.learning_rate:
@@ -259,10 +260,10 @@ class AMSGradConfig(Model):
 
 
 class GeneratedConfig(Model):
-    """Which parameters are generated: those that meet every given condition; all others are optimised."""
+    """Which parameters are generated: the ones that meet every condition given here; all others are optimised."""
 
     layers: Annotated[tuple[CountOrNone, ...], Field(min_length=1)] | None = None
-    """Numbers of layers, from 0 at the input; null for all."""
+    """Indices of layers, from 0 at the input; null for all."""
     roles: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """Roles of parameters, such as weight and bias; null for all."""
     names: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
@@ -270,11 +271,12 @@ class GeneratedConfig(Model):
 
 
 class ImplicitConfig(ChainSettings):
-    """Implicit variational inference: weights are a generator's output for Gaussian noise, plus a little more noise.
+    """Implicit variational inference: weights are a generator's output for Gaussian noise, plus a small noise term.
 
-    theta = g(z) + sigma e with z and e standard normal; the entropy of this distribution is computed as if g were
-    linear around z, from a normal with covariance J J' + sigma^2 I. Uppal et al. 2023 (Implicit Variational Inference
-    for High-Dimensional Posteriors). Each chain is a fit of its own; its draws are independent draws from it.
+    theta = g(z) + sigma e with z and e standard normal; the entropy of this distribution is computed from a linear
+    approximation of g around z, a normal with covariance J J' + sigma^2 I. Uppal et al. 2023 (Implicit Variational
+    Inference for High-Dimensional Posteriors). Each chain is a separate fit; its draws are independent draws from that
+    fit.
     """
 
     title = "implicit"
@@ -284,14 +286,14 @@ class ImplicitConfig(ChainSettings):
 
     kind: Literal["implicit"] = "implicit"
     generator: GeneratorConfig
-    """Network that makes the weights; its kinds are below."""
+    """Network that generates the weights; its kinds are listed below."""
     generated: GeneratedConfig = GeneratedConfig()
-    """Which parameters are generated; all of them unless something is given."""
+    """Which parameters are generated; by default, all."""
     noise: Literal["generated", "point"] = "generated"
-    """For `learned_noise`. `generated`: log sigma is generated with the weights; `point`: it is a number without a
-    prior that maximises the objective (type-II maximum likelihood), as in the paper."""
+    """For `learned_noise`. `generated`: log sigma is generated with the weights; `point`: log sigma is a single number
+    without a prior, chosen to maximise the objective (type-II maximum likelihood), as in the paper."""
     noise_init: Given = None
-    """For `noise: point`: standard deviation of the targets' noise at the start; null takes the one with which the
+    """For `noise: point`: initial standard deviation of the targets' noise; null uses the noise level at which the
     chain starts."""
     sigma: Annotated[Positive, Field(lt=0.5)] = 0.05
     """Standard deviation of the noise on the weights. 0.001 is the default of the published script; its evaluations of
@@ -299,12 +301,12 @@ class ImplicitConfig(ChainSettings):
     entropy: EntropyConfig = LanczosEntropy()
     """How the entropy is computed in the fit."""
     scored_by: ScoringConfig | None = None
-    """How the entropy of the draws is computed, for `elbo`; null takes the exact form if the fit has it, and otherwise
-    Lanczos with 20 steps (or as many as there are noise numbers, if fewer). The error of too few Lanczos steps is
-    bracketed, and `elbo` takes the lower end of the bracket."""
+    """How the entropy of the draws is computed for the metric `elbo`; null takes the exact form if the fit uses it, and
+    otherwise Lanczos with 20 steps (or as many as there are noise numbers, if fewer). The error from too few Lanczos
+    steps is bounded on both sides, and `elbo` uses the lower bound."""
     objective: Objective = "elbo"
-    """`elbo`, with the weights below, or an objective of the published code: that of October 2023, which is closest to
-    the paper, or that of December 2023."""
+    """`elbo`, with the weights below, or an objective of the published code: either the version of October 2023, which
+    is closest to the paper, or the version of December 2023."""
     prior_weight: NonNegative = 1.0
     """Weight of the log prior in the objective `elbo`; it is 1 in the evidence lower bound."""
     entropy_weight: NonNegative = 1.0
@@ -318,12 +320,12 @@ class ImplicitConfig(ChainSettings):
     optimiser: Annotated[AdamConfig | AMSGradConfig, Field(discriminator="kind"), ByKind] = AMSGradConfig()
     """How the generator is trained."""
     point_learning_rate: Given = None
-    """Learning rate of parameters that are not generated; null takes the generator's."""
+    """Learning rate of parameters that are not generated; null takes the generator's learning rate."""
     steps: Count = 100
     """Draws from the fit."""
 
     def scoring(self, noise: int) -> ScoringConfig:
-        """The form with which draws are scored, for a generator of this many noise numbers."""
+        """The form of the entropy for scoring draws, for a generator with this many noise numbers."""
         if self.scored_by is not None:
             return self.scored_by
         if isinstance(self.entropy, ExactEntropy):
@@ -348,4 +350,4 @@ class ImplicitConfig(ChainSettings):
                 "objective"
             )
         if self.noise_init is not None and self.noise != "point":
-            yield "noise_init is where a noise that is one number starts: set noise: point, or leave it out"
+            yield "noise_init is the initial value for noise: point: set noise: point, or leave noise_init out"

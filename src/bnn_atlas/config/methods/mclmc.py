@@ -10,7 +10,7 @@ from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws
 
 
 class TunedMCLMCConfig(ChainSettings):
-    """What the two ways of tuning unadjusted microcanonical Langevin dynamics share."""
+    """Settings common to the two ways of tuning unadjusted microcanonical Langevin dynamics."""
 
     kind_of_draws = KindOfDraws.BIASED_CHAIN
     family = "microcanonical"
@@ -19,14 +19,15 @@ class TunedMCLMCConfig(ChainSettings):
     steps: Count = 10000
     thinning: Count = 10
     trust_in_estimate: Positive = 1.5
-    """The larger this is, the less a large energy error lowers a step's weight in the average of the step size."""
+    """The larger this value, the less a large energy error reduces the weight of a step in the average of the step
+    size."""
     diagonal_preconditioning: bool
     """Scale parameters by their standard deviations, from the second phase of tuning on."""
     phases: tuple[Fraction, Fraction, Fraction]
     energy_guard: Positive | None = None
-    """A step whose energy error exceeds this times the square root of the number of parameters is undone and counted as
-    `guarded`; null never undoes a step. For a limit of k standard deviations, give k times the square root of the
-    desired energy variance."""
+    """A step is undone and counted as `guarded` if its energy error exceeds this value times the square root of the
+    number of parameters; null never undoes a step. For a limit of k standard deviations, give k times the square root
+    of the desired energy variance."""
 
     @property
     def phase_steps(self) -> tuple[int, int, int]:
@@ -50,19 +51,19 @@ class MCLMCConfig(TunedMCLMCConfig):
 
     kind: Literal["mclmc"] = "mclmc"
     warmup: Count = 50000
-    """Tuning steps, divided among the phases by `phases`; with preconditioning, further steps are added, a third as
-    many as the second phase has."""
+    """Tuning steps, divided among the phases by `phases`; preconditioning adds a third as many steps as the second
+    phase has."""
     step_size_init: Positive = 0.01
     """Step size at which tuning begins."""
     energy_variance_start: Positive = 0.5
     """Desired variance of the energy error per dimension at the first tuning step."""
     energy_variance_end: Positive = 0.1
-    """The same at the last step of the second phase."""
+    """Desired variance of the energy error per dimension at the last step of the second phase."""
     num_effective_samples: Annotated[float, Field(ge=1, le=LARGEST)] = 100
     """Memory of the step-size average, in steps."""
     diagonal_preconditioning: bool = False
     phases: tuple[Fraction, Fraction, Fraction] = (0.8, 0.1, 0.1)
-    """Shares of `warmup` for the step size, for step size and variances together, and for the autocorrelation
+    """Fractions of `warmup` for tuning the step size, the step size and variances together, and the autocorrelation
     length."""
 
     @property
@@ -80,8 +81,8 @@ class BlackJAXMCLMCConfig(TunedMCLMCConfig):
 
     kind: Literal["mclmc_blackjax"] = "mclmc_blackjax"
     warmup: Count = 30000
-    """Tuning steps, divided among the phases by `phases`; with preconditioning, further steps are added, a third as
-    many as the second phase has."""
+    """Tuning steps, divided among the phases by `phases`; preconditioning adds a third as many steps as the second
+    phase has."""
     step_size_init: Positive | None = None
     """Step size at which tuning begins; null takes a quarter of the square root of the number of parameters."""
     energy_variance: Positive = 5e-4
@@ -90,10 +91,10 @@ class BlackJAXMCLMCConfig(TunedMCLMCConfig):
     """Memory of the step-size average, in steps."""
     diagonal_preconditioning: bool = True
     phases: tuple[Fraction, Fraction, Fraction] = (1 / 3, 1 / 3, 1 / 3)
-    """Shares of `warmup` for the step size, for step size and variances together, and for the autocorrelation
+    """Fractions of `warmup` for tuning the step size, the step size and variances together, and the autocorrelation
     length."""
 
     @property
     def desired_energy_variance(self) -> float:
-        """It is the same throughout tuning."""
+        """The desired variance, which is the same throughout tuning."""
         return self.energy_variance

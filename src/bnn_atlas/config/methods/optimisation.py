@@ -14,10 +14,10 @@ class SGDConfig(Model):
 
     kind: Literal["sgd"] = "sgd"
     learning_rate: Positive
-    """Multiplies the gradient of the whole objective, which is a sum over all rows and not a mean, so that learning
-    rates are small: about 1e-7 for 50,000 rows."""
+    """Multiplies the gradient of the whole objective, which is a sum over all rows and not a mean, so learning rates
+    are small: about 1e-7 for 50,000 rows."""
     momentum: Share = 0.9
-    """Share of m that a step keeps; 0 is plain gradient descent."""
+    """Fraction of m that each step keeps; 0 is plain gradient descent."""
     schedule: Literal["constant", "cosine"] = "cosine"
     """Whether the learning rate stays constant, or falls to 0 along half a cosine over all steps."""
 
@@ -27,7 +27,7 @@ class AdamConfig(Model):
 
     kind: Literal["adam"] = "adam"
     learning_rate: Positive = 0.001
-    """About how far a parameter moves in one step, whatever the size of the gradient."""
+    """Approximate distance that a parameter moves in one step, whatever the size of the gradient."""
     schedule: Literal["constant", "cosine"] = "cosine"
     """Whether the learning rate stays constant, or falls to 0 along half a cosine over all steps."""
 
@@ -65,7 +65,7 @@ class MAPConfig(MethodSettings):
 
 
 class DeepEnsembleConfig(MethodSettings):
-    """The warm starts themselves, one draw per chain; with learned noise, its level is fitted to their residuals."""
+    """The warm starts themselves, one draw per chain; a learned noise level is fitted to their residuals."""
 
     title = "deep ensemble"
     kind_of_draws = KindOfDraws.POINT
@@ -91,7 +91,7 @@ class MeanAdamConfig(AdamConfig):
 
 
 class PathConfig(MethodSettings):
-    """Training without a prior; the draws are the networks along the way: the start, then one after every epoch.
+    """Training without a prior; the draws are the initial network and the network after every epoch.
 
     Each chain has its own order of the rows, and starts from its own network or, with `initial.transpositions`, from a
     permuted copy of another chain's network. Predictions and scores are those of the last network of each chain.

@@ -1,4 +1,4 @@
-"""All methods, and what is true of each by the name of its kind."""
+"""All methods: kind -> settings class."""
 
 from typing import Annotated, get_args
 
@@ -49,7 +49,7 @@ MethodConfig = Annotated[
 ]
 
 RefereeMethod = Annotated[AdjustedMCLMCConfig | HMCConfig | NUTSConfig, Field(discriminator="kind"), ByKind]
-"""Methods whose chains have the posterior as their law, whatever the size of their steps."""
+"""Methods whose chains have the posterior as their stationary distribution, whatever the step size."""
 
 METHODS: dict[str, type[MethodSettings]] = {
     settings.model_fields["kind"].default: settings for settings in get_args(get_args(MethodConfig)[0])

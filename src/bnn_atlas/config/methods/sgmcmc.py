@@ -22,7 +22,7 @@ Decay = Share
 
 
 class ConstantSchedule(Model):
-    """The step size falls along a cosine from `step_size` to `final_step_size` in burn-in, and stays there."""
+    """The step size falls along a cosine from `step_size` to `final_step_size` in burn-in, and then stays constant."""
 
     kind: Literal["constant"] = "constant"
     final_step_size: Positive | None = None
@@ -42,7 +42,7 @@ class PolynomialSchedule(Model):
 
     kind: Literal["polynomial"] = "polynomial"
     offset_epochs: Positive = 1.0
-    """Epochs after which the step size begins to fall noticeably."""
+    """Number of epochs after which the step size begins to fall noticeably."""
     power: Annotated[float, Field(gt=0.5, le=1)] = 0.55
     """Between 1/2 and 1, for step sizes whose sum diverges and whose squares have a finite sum."""
 
@@ -56,18 +56,18 @@ class RMSpropConfig(Model):
     """A diagonal mass M = epsilon + sqrt(e) with the moving average e <- decay e + (1 - decay) g^2."""
 
     decay: Fraction = 0.99
-    """Share of the average e that a step keeps."""
+    """Fraction of the average e that each step keeps."""
     epsilon: Positive = 1e-7
     """Smallest mass."""
     per_row: bool = False
-    """Whether g is the gradient of the log posterior divided by the number of rows, and not that gradient itself."""
+    """Whether g is the gradient of the log posterior divided by the number of rows, instead of the gradient itself."""
     adapt_after_burn_in: bool = True
-    """Keep averaging after burn-in, which leaves a bias, since M changes with the position; false fixes M at its last
-    value in burn-in."""
+    """Whether to keep averaging after burn-in. This leaves a bias, since M then changes with the position; false fixes
+    M at its value at the end of burn-in."""
 
 
 class SGMCMCConfig(MethodSettings):
-    """What stochastic-gradient Langevin and Hamiltonian dynamics share."""
+    """Settings common to stochastic-gradient Langevin and Hamiltonian dynamics."""
 
     kind_of_draws = KindOfDraws.STOCHASTIC_GRADIENT_CHAIN
     builder = "bnn_atlas.methods.sgmcmc:build_sgmcmc"
@@ -75,7 +75,7 @@ class SGMCMCConfig(MethodSettings):
     epochs: Count = 10000
     """All epochs, burn-in included."""
     burn_in_epochs: CountOrNone = 1000
-    """Epochs at the start that are not kept."""
+    """Epochs at the start that are discarded."""
     ensemble_every: Count = 10
     """Epochs between two kept draws."""
     batch_size: Count | None = 80
@@ -83,10 +83,11 @@ class SGMCMCConfig(MethodSettings):
     augmentation: AugmentationConfig | None = None
     """Random flips and crops of the images in a mini-batch; null for none."""
     step_size: Positive
-    """Multiplies the gradient of the log posterior, which is a sum over all rows and not a mean, so that step sizes are
+    """Multiplies the gradient of the log posterior, which is a sum over all rows and not a mean, so step sizes are
     small: about 1e-6 for 50,000 rows."""
     checkpoint_every: Count = 1000
-    """Steps between two checkpoints; raised to the steps between two draws if it is less. Never changes a draw."""
+    """Steps between two checkpoints; raised to the number of steps between two draws if that is larger. Never changes a
+    draw."""
 
     @property
     def draws(self) -> int:
@@ -136,13 +137,13 @@ class SGHMCConfig(SGMCMCConfig):
 
     kind: Literal["sghmc"] = "sghmc"
     momentum_decay: Decay = 0.9
-    """Share of the momentum that a step keeps; 0 is SGLD."""
+    """Fraction of the momentum that each step keeps; 0 is SGLD."""
     schedule: ScheduleConfig = ConstantSchedule()
     """How the step size changes."""
 
 
 class SGHMCCLRConfig(SGMCMCConfig):
-    """SGHMC with cyclical step sizes; make `ensemble_every` a multiple of a cycle to keep only draws at cycle ends."""
+    """SGHMC with cyclical step sizes; set `ensemble_every` to whole cycles for draws at cycle ends only."""
 
     title = "SGHMC-CLR"
     family = "stochastic_hamiltonian"
@@ -151,7 +152,7 @@ class SGHMCCLRConfig(SGMCMCConfig):
     kind: Literal["sghmc_clr"] = "sghmc_clr"
     ensemble_every: Count = 50
     momentum_decay: Decay = 0.95
-    """Share of the momentum that a step keeps; 0 is cyclical SGLD."""
+    """Fraction of the momentum that each step keeps; 0 is cyclical SGLD."""
     schedule: CyclicalSchedule = CyclicalSchedule()
     """How the step size changes."""
 
@@ -166,7 +167,7 @@ class SGHMCCLRPrecConfig(SGMCMCConfig):
     kind: Literal["sghmc_clr_prec"] = "sghmc_clr_prec"
     ensemble_every: Count = 50
     momentum_decay: Decay = 0.95
-    """Share of the momentum that a step keeps."""
+    """Fraction of the momentum that each step keeps."""
     schedule: CyclicalSchedule = CyclicalSchedule()
     """How the step size changes."""
     preconditioner: RMSpropConfig = RMSpropConfig()
@@ -182,7 +183,7 @@ class SGHMCPrecConfig(SGMCMCConfig):
 
     kind: Literal["sghmc_prec"] = "sghmc_prec"
     momentum_decay: Decay = 0.95
-    """Share of the momentum that a step keeps."""
+    """Fraction of the momentum that each step keeps."""
     schedule: ScheduleConfig = ConstantSchedule()
     """How the step size changes."""
     preconditioner: RMSpropConfig = RMSpropConfig()
@@ -192,8 +193,8 @@ class SGHMCPrecConfig(SGMCMCConfig):
 class AdaptiveSGHMCConfig(ChainSettings):
     """SGHMC that estimates its mass and the noise of its gradients in burn-in (Springenberg et al. 2016).
 
-    Made for gradients that are mostly noise: with little noise, the mass is just the gradient at the end of burn-in.
-    Lengths are in steps, as in the study that uses it.
+    It was designed for gradients that are mostly noise: with little noise, the mass is just the gradient at the end of
+    burn-in. Lengths are in steps, as in the study that uses this method.
     """
 
     title = "adaptive SGHMC"
@@ -204,17 +205,17 @@ class AdaptiveSGHMCConfig(ChainSettings):
 
     kind: Literal["adaptive_sghmc"] = "adaptive_sghmc"
     burn_in: Count = 10000
-    """Steps that adapt the mass and are not kept."""
+    """Steps that adapt the mass and are discarded."""
     steps: Count = 10000
     thinning: Count = 100
     batch_size: Count = 256
     """Rows per mini-batch."""
     step_size: Positive = 1e-4
-    """eps: a step adds eps^2 times the gradient, in units of its root mean square, to the change of the position."""
+    """eps: each step adds eps^2 times the gradient, in units of its root mean square, to the change in position."""
     friction: Fraction = 0.05
-    """Share of the momentum that a step loses."""
+    """Fraction of the momentum that each step loses."""
     momentum_zeroing: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Probability with which a step of burn-in first sets the whole momentum to 0 (not to a new draw); steps after
-    burn-in never do. It cools burn-in, since the noise still matches the friction alone."""
+    """Probability that a step of burn-in begins by setting the whole momentum to 0 (not to a new draw); steps after
+    burn-in never do. This cools burn-in, since the noise is still matched to the friction only."""
     rest_after_burn_in: bool = False
-    """Whether sampling begins with momentum 0, and not with the momentum at the end of burn-in."""
+    """Whether sampling begins with momentum 0 instead of the momentum at the end of burn-in."""

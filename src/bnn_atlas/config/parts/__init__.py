@@ -1,1 +1,1 @@
-"""Sections of a run, an alignment and a figure."""
+"""Settings of the sections of runs, alignments and figures."""

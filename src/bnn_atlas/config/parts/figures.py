@@ -1,4 +1,4 @@
-"""Settings of figures, and what each kind needs, read from the kinds' modules without importing them."""
+"""Settings of figures, and the needs of each kind, read from the kinds' modules without importing these."""
 
 import ast
 import math
@@ -25,10 +25,10 @@ from bnn_atlas.config.language.base import (
 from bnn_atlas.config.methods.base import KindOfDraws
 
 FIGURES = Path(__file__).parents[2] / "figures"
-"""Its folders hold the kinds: `kinds` for all studies, the others for one study each."""
+"""Folder whose subfolders hold the kinds: `kinds` for all studies, and one subfolder for the kinds of each study."""
 ONE, SEVERAL = "KIND", "KINDS"
-"""What a module assigns at its top level: a literal with the fields of `Kind` that are not left out, for the kind of
-its name, or a dictionary with such a literal for each of several kinds."""
+"""Names that a module assigns at its top level. `KIND` is a literal dictionary with the given fields of `Kind`, for the
+kind named after the module; `KINDS` is a dictionary with such a literal for each of several kinds."""
 
 FILES = {
     "table": "metrics/metrics.parquet",
@@ -55,17 +55,17 @@ FILES = {
     "aligned_draws": "alignment/{alignment}/draws.npz",
     "frames": "alignment/{alignment}/frame.npz",
 }
-"""Name under which a figure asks for files of its runs -> path below a run and split. Where it holds `{reference}` or
-`{alignment}` there is one file for each reference or alignment of the run; `predictive_sets` is a folder with
+"""Name by which a figure requests files of its runs -> path below a run and split. If the path contains `{reference}`
+or `{alignment}`, there is one file for each reference or alignment of the run; `predictive_sets` is a folder with
 `<set>.npz` for each further set."""
 OF_SETS = ("sets", "predictive_sets")
-"""Files that a run without further sets does not have."""
+"""Files that exist only for runs with further sets of rows."""
 
 Need = Literal[
     "chains", "several draws", "several chains", "one split", "one input", "one hidden layer", "normal prior",
     "energy variance", "permuted copies", "points inside lines", "prior scale", "other data",
 ]  # fmt: skip
-"""What each run of a figure has to have or be; `config.checks.figures.HAS` says how it is known."""
+"""Conditions on the runs of a figure; `config.checks.figures.HAS` defines how each is checked."""
 Section = Literal["subset", "grid", "functions", "surface"]
 
 
@@ -88,48 +88,49 @@ OptionalName = Annotated[FileName, AfterValidator(_need_not_be)]
 
 
 class Kind(Model):
-    """What a kind of figure needs."""
+    """Requirements of a kind of figure."""
 
     name: str
-    """Name of the kind, and of the function of the module that draws it."""
+    """Name of the kind, and of the function in the module that draws it."""
     module: str
     sections: tuple[Section, ...] = ()
     """Sections that an entry must give; the figure gets a file for each."""
     files: tuple[FileName, ...] = ()
-    """Further files of each run and split, by their names in `FILES`."""
+    """Further files of each run and split that it reads, by their names in `FILES`."""
     files_if_any: tuple[OptionalName, ...] = ()
-    """Files of further sets and references, which a run need not have."""
+    """Files of further sets and references that it reads if a run has them."""
     runs: Literal["some", "one", "none"] = "some"
-    """How many runs it shows; `none` is for formulas."""
+    """How many runs it shows; `none` is for figures of formulas."""
     task: Literal["regression", "classification"] | None = None
     """The task that its runs must have; null takes both."""
     methods: tuple[str, ...] = ()
-    """Methods that its runs must have; left out, any."""
+    """Methods that its runs may have; if left out, any method."""
     needs: tuple[Need, ...] = ()
-    """What each run must have or be."""
+    """Conditions that every run must meet."""
     some: tuple[Need, ...] = ()
-    """What at least one run must have or be."""
+    """Conditions that at least one run must meet."""
     inputs: Literal["test", "line"] | None = None
-    """What `functions.inputs` must be."""
+    """Required value of `functions.inputs`."""
     alignments: tuple[Count, Count] | None = None
-    """Fewest and most alignments that it shows, each split counted."""
+    """Smallest and largest number of alignments that it shows, counting each split."""
     along: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Settings along its axes, one of which its runs must vary -> what it can be, if it is a word."""
+    """Settings along its axes -> allowed words, for settings that are not numbers; the runs must vary at least one of
+    these settings."""
     levels: KindOfDraws | None = None
-    """Runs with such draws are level lines, which have no place along an axis."""
+    """Runs with draws of this kind are shown as horizontal lines, without a position along an axis."""
     same: tuple[Literal["task", "dataset", "network"], ...] = ()
-    """What must be the same in all runs."""
+    """Properties that must be the same in all runs."""
     apart: tuple[Literal["label", "title", "dataset", "prior scale", "width", "method"], ...] = ()
-    """What tells its panels apart: no two runs and splits may have all of it in common. A `title` is label and split;
-    where a `method` is among them, each panel needs all methods."""
+    """Properties that distinguish its panels: no two combinations of run and split may have all of them in common. A
+    `title` is label and split; if `method` is among these properties, each panel needs all methods."""
     reference: Literal["one", "at most one"] | None = None
     """`one`: those that have references need exactly one in common, or
     one that the figure shows; `at most one`: no run may have several."""
     least: Count = 1
     most: int | None = None
-    """Fewest and most runs, each split counted, that it shows; null leaves it to the drawing."""
+    """Smallest and largest number of runs that it shows, counting each split; null leaves this to the drawing code."""
     most_labels: int | None = None
-    """Most labels that it can tell apart; null leaves it to the drawing."""
+    """Largest number of labels that it can distinguish; null leaves this to the drawing code."""
     ensemble: Literal["beside samplers", "beside one sampler"] | None = None
     """Whether sampled runs stand beside a deep ensemble: at least one of each, or one sampling method alone or with
     ensembles."""
@@ -145,35 +146,35 @@ class Kind(Model):
     data set; a `line` is a label or, without one, an entry; a `place` is what `along` names; a `generator` is that
     of an implicit run, with its entropies and the sigma of its noise."""
     shifts: tuple[Literal["rotations", "corruptions", "dead_pixels", "live_pixels"], ...] = ()
-    """Kinds of shifts that its runs must have in evaluate.shifts, all of them the same."""
+    """Kinds of shifts that its runs must have in evaluate.shifts; all runs need the same shifts."""
     most_other_data: int | None = None
-    """Most out-of-distribution data sets that its runs may have together."""
+    """Largest number of different out-of-distribution data sets among its runs."""
     most_datasets: int | None = None
-    """Most data sets that its runs may have together."""
+    """Largest number of different data sets among its runs."""
     generated: str | None = None
-    """Kind of the generator that the data sets of its runs must have, where it draws the function behind their rows."""
+    """Required kind of generator of its runs' data sets, if it draws the function that generated the rows."""
     claims: bool = False
-    """Whether it reads the table of the study's judged claims; no claim can name such a figure."""
+    """Whether it reads the table of the study's judged claims; a claim cannot name such a figure."""
     output: Literal["picture", "table"] = "picture"
     columns: Annotated[tuple[str, ...], BeforeValidator(lambda text: tuple(text.split()))]
-    """Columns of its CSV file, in order, with blanks between them."""
+    """Columns of its CSV file, in order, separated by blanks."""
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """Endings of its files; the report shows the last one."""
+        """File endings of its outputs; the report shows the last one."""
         return ("tex", "csv") if self.output == "table" else ("pdf", "csv", "png")
 
 
 PERIODS, VARIANCE = "method.quarter_periods", "prior.variance"
-"""Settings that follow from others if a run does not name them."""
+"""Settings that are computed from other settings if a run does not give them."""
 
 
 def setting(name: str, point: Mapping[str, Any], settings: Mapping[str, Any], prior_sd: float | None) -> Any:
     """The value of a setting such as `prior.scale` in a run; None if it has none.
 
-    It is that of its grid, or else of its settings, or else follows from these: the prior's variance is sd^2, and a
-    trajectory length in quarter periods is length / (pi / 2 sd sqrt(T)), with sd that of a normal prior and T the
-    temperature.
+    The value is taken from the run's grid point, or else from its settings, or else computed from them: the prior's
+    variance is sd^2, and a trajectory length in quarter periods is length / (pi / 2 sd sqrt(T)), with sd the standard
+    deviation of a normal prior and T the temperature.
     """
     if (value := point.get(name)) is None and (value := _inside(settings, name)) is None and prior_sd is not None:
         length = _inside(settings, "method.trajectory_length")
@@ -193,7 +194,7 @@ def _inside(settings: Mapping[str, Any], dotted: str) -> Any:
 
 
 def common_references(references: Sequence[Collection[str]], shown: Collection[str]) -> list[str]:
-    """References that all runs with references have: those that the figure shows, if any, or else all."""
+    """References common to all runs that have references: only the ones that the figure shows, if any, or else all."""
     first, *others = filter(None, references)
     common = [name for name in first if all(name in each for each in others)]
     return [name for name in common if name in shown] or common
@@ -203,7 +204,7 @@ def common_references(references: Sequence[Collection[str]], shown: Collection[s
 def kinds(folder: Path = FIGURES) -> dict[str, Kind]:
     """Every kind in the subfolders of `folder`, by name.
 
-    Raises ConfigError where two kinds have one name, and for a literal that is wrong or has no function beside it.
+    Raises ConfigError if two kinds have the same name, or if a literal is wrong or has no function in its module.
     """
     by_name: dict[str, Kind] = {}
     for file in sorted(folder.glob("*/*.py")):
@@ -218,7 +219,7 @@ def kinds(folder: Path = FIGURES) -> dict[str, Kind]:
 
 
 def _needs(file: Path) -> dict[str, dict[str, Any]]:
-    """Name of a kind of a module -> its literal; empty for a module without kinds."""
+    """Name of each kind in a module -> its literal; empty for a module without kinds."""
     source = file.read_text(encoding="utf-8")
     if not any(f"\n{literal} = " in source for literal in (ONE, SEVERAL)):
         return {}
@@ -231,13 +232,13 @@ def _needs(file: Path) -> dict[str, dict[str, Any]]:
         value = None
     needs = {file.stem: value} if literal == ONE else value
     if not isinstance(needs, dict) or not all(isinstance(each, dict) for each in needs.values()):
-        raise ConfigError(f"{file}: {literal} is read without running the code; write a literal dictionary")
+        raise ConfigError(f"{file}: {literal} is read without running the code, so it must be a literal dictionary")
     defined = [name for node in body for name in _names(node)]
     for name in needs:
         if name not in defined:
             public = [each for each in defined if not each.startswith("_")]
             raise ConfigError(
-                f"{file}: no function '{name}': a kind of figure is drawn by the function of its name"
+                f"{file}: no function '{name}': a kind of figure is drawn by the function of the same name"
                 f"{did_you_mean(name, public)}; rename one of them"
             )
     return needs
@@ -261,7 +262,7 @@ class SubsetConfig(Model):
     """Chosen parameters and draws of a pooled trace."""
 
     layers: tuple[int, ...] | None = None
-    """Numbers of layers, from 0; null takes all."""
+    """Indices of layers, from 0; null takes all."""
     roles: tuple[Literal["weight", "bias", "gain", "threshold", "scale"], ...] | None = None
     """Roles of parameters; null takes all."""
     pattern: str | None = None
@@ -269,28 +270,28 @@ class SubsetConfig(Model):
     parameters: tuple[str, ...] | None = None
     """Names of whole arrays (`layer0.weight`) or of scalars (`layer0.weight[3,2]`)."""
     per_layer: Count | None = None
-    """At most this many scalars of each layer and role, the first ones."""
+    """Take at most this many scalars of each layer and role, from the start."""
     chains: Count | None = None
-    """Only the first n chains, or all if there are fewer; null takes all."""
+    """Number of chains, taken from the start (all if there are fewer); null takes all."""
     draws: tuple[CountOrNone, Count] | None = None
-    """First draw and the one after the last; null takes all."""
+    """Index of the first draw, and index after the last draw; null takes all."""
     thinning: Count = 1
     """Every n-th draw is kept."""
 
     def _contradictions(self) -> Iterator[str]:
         if self.draws is not None and self.draws[0] >= self.draws[1]:
-            yield f"draws = {list(self.draws)}: no draw lies between them; the first number has to be below the second"
+            yield f"draws = {list(self.draws)}: the first number must be below the second"
 
 
 class GridConfig(Model):
-    """Where bivariate marginal densities are accumulated."""
+    """Grid on which bivariate marginal densities are computed."""
 
     bins: Annotated[int, Field(ge=10, le=4000)] = 350
-    """Cells along each axis. A picture adds up neighbouring cells if draws are few or its panels small."""
+    """Cells along each axis. A figure merges neighbouring cells if there are few draws or the panels are small."""
     limit: Positive | None = None
     """Half-width of the square in parameter units; null takes the 0.1 % and 99.9 % quantiles of the draws."""
     per_layer: Count = 2
-    """Number of scalars among each layer's weights and biases from which pairs are formed."""
+    """Number of scalars from each layer's weights and biases that are combined into pairs."""
     pairs: tuple[tuple[str, str], ...] = ()
     """Names of scalars for x and y, such as (`layer1.weight[0,0]`, `layer1.weight[0,1]`), instead of `per_layer`."""
 
@@ -299,7 +300,7 @@ class FunctionsConfig(Model):
     """Functions that draws of a run represent, evaluated at some inputs in standardised units."""
 
     inputs: Literal["test", "line"]
-    """`test`: test rows; `line`: an even grid over the only input, for data sets of one input."""
+    """`test`: test rows; `line`: an even grid, for data sets with a single input."""
     rows: Count | None = 300
     """`test`: at most this many rows, evenly spaced; null takes all."""
     low: Number = -3.0
@@ -309,9 +310,9 @@ class FunctionsConfig(Model):
     points: Annotated[int, Field(ge=2, le=1_000_000)] = 200
     """`line`: number of points of the grid."""
     chains: Count | None = 4
-    """Only the first n chains, or all if there are fewer; null takes all."""
+    """Number of chains, taken from the start (all if there are fewer); null takes all."""
     draws: Count | None = 50
-    """Number of draws of each chain, evenly spaced, or all if there are fewer; null takes all."""
+    """Number of draws of each chain, evenly spaced (all if there are fewer); null takes all."""
 
     def _contradictions(self) -> Iterator[str]:
         if self.low >= self.high:
@@ -319,14 +320,14 @@ class FunctionsConfig(Model):
 
 
 PLACES = ("first", "middle", "last", "best")
-"""Draws of a chain that have a name as well as a number."""
+"""Names for particular draws of a chain."""
 
 
 def _number_or_place(draw: Any) -> Any:
-    """Refuse what is neither the number of a draw nor the name of one."""
+    """Raise ValueError unless this is the index or the name of a draw."""
     is_number = isinstance(draw, int) and not isinstance(draw, bool) and 0 <= draw <= MOST
     if not is_number and draw not in PLACES:
-        raise ValueError(f"a whole number from 0, or one of {', '.join(PLACES)} is wanted")
+        raise ValueError(f"must be a whole number from 0, or one of {', '.join(PLACES)}")
     return draw
 
 
@@ -334,22 +335,22 @@ class PointConfig(Model):
     """A point of parameter space: a draw of a run."""
 
     run: str | None = None
-    """A run with the same posterior, data and splits (`study/run` for one of another study); null takes the figure's
-    own."""
+    """A run with the same posterior, data and splits (`study/run` for a run of another study); null takes the figure's
+    own run."""
     chain: CountOrNone = 0
-    """Number of the chain, or of the member of an ensemble, from 0."""
+    """Index of the chain or ensemble member, from 0."""
     draw: Annotated[int | Literal["first", "middle", "last", "best"], BeforeValidator(_number_or_place)] = "last"
-    """Number of the draw among those that are kept, from 0; `best` has the highest log posterior of its chain. An
-    optimum is the only draw of its chain."""
+    """Index of the draw among the kept draws, from 0; `best` is the draw with the highest log posterior of its chain.
+    An optimum is the only draw of its chain."""
     label: Text | None = None
-    """Text in the legend; null names run, chain and draw."""
+    """Text in the legend; null takes the run, chain and draw."""
 
 
 class PlaneConfig(Model):
     """A plane through three points of parameter space."""
 
     title: Text
-    """Text above its panels."""
+    """Text above the panels of this plane."""
     points: Annotated[tuple[PointConfig, ...], Field(min_length=3, max_length=3)]
     """Three points that are not on one line; the line through the first and the second is horizontal."""
 
@@ -357,7 +358,7 @@ class PlaneConfig(Model):
         chosen = [(point.run, point.chain, point.draw) for point in self.points]
         for i, j in ((0, 1), (0, 2), (1, 2)):
             if chosen[i] == chosen[j]:
-                yield f"points {i + 1} and {j + 1} are the same draw, and a plane needs three: change one"
+                yield f"points {i + 1} and {j + 1} are the same draw, but a plane needs three points: change one"
 
 
 class SurfaceConfig(Model):
@@ -369,7 +370,7 @@ class SurfaceConfig(Model):
     """Points along each side of a plane."""
     margin: Annotated[float, Field(ge=0, le=100)] = 0.25
     """How far a plane reaches beyond its three points: horizontally in units of the distance between the first two,
-    vertically in units of the third's distance from their line."""
+    vertically in units of the distance of the third point from the line through them."""
 
     def _contradictions(self) -> Iterator[str]:
         titles = [plane.title for plane in self.planes]
@@ -381,33 +382,33 @@ class FigureConfig(Model):
     """One figure of a study."""
 
     draw: str = ""
-    """Kind of the figure; if left out, the figure's own name."""
+    """Kind of figure; if left out, the figure's name is the kind."""
     runs: tuple[str, ...] = ()
-    """Names of runs or of grids (all their runs); `study/run` for runs of another study."""
+    """Names of runs, or of entries with a grid (all their runs); `study/run` for runs of another study."""
     labels: dict[str, Text] = Field(default_factory=dict)
-    """A name among `runs` -> text in the legend."""
+    """Name from `runs` -> text in the legend."""
     title: Text | None = None
-    """What it shows in a few words: its heading on the page of results. Null takes its name, with spaces for
-    underscores."""
+    """Heading on the page of results: what the figure shows, in a few words. Null takes the figure's name, with
+    underscores replaced by spaces."""
     caption: Text | None = None
-    """What the caption says after its first sentence, about this figure's own runs."""
+    """Text about this figure's runs, placed after the first sentence of the caption."""
     alignments: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()
-    """Alignments that it shows, if its kind shows alignments; if left out, all alignments of its runs."""
+    """Alignments to show, if the kind shows alignments; if left out, all alignments of the runs."""
     files: tuple[FileName, ...] = ()
-    """Further files of each run that the figure reads, in addition to what its kind needs."""
+    """Files of each run that the figure reads in addition to the files that its kind needs."""
     subset: SubsetConfig | None = None
     """Parameters and draws that the figure shows."""
     grid: GridConfig | None = None
-    """Bivariate marginal densities that it shows."""
+    """Bivariate marginal densities that the figure shows."""
     functions: FunctionsConfig | None = None
-    """Functions of the draws that it shows."""
+    """Functions of the draws that the figure shows."""
     surface: SurfaceConfig | None = None
-    """Planes through parameter space that it shows."""
+    """Planes through parameter space that the figure shows."""
 
 
 class FigureEntry(FigureConfig):
-    """A figure as written in a study's file, with what the smaller scales change."""
+    """A figure as written in a study's file, with the changes at smaller scales."""
 
     scales: dict[Literal["laptop", "demo"], dict[str, Any] | None] = Field(default_factory=dict)
-    """Scale -> fields that it replaces, each as a whole. Empty braces: made unchanged; null: not made; left out: the
-    study's `scales` decide."""
+    """Scale -> fields that this scale replaces, each as a whole. Empty braces: the figure is made unchanged; null: it
+    is not made; left out: the study's `scales` decide."""

@@ -18,7 +18,7 @@ from bnn_atlas.config.methods.base import AugmentationConfig
 from bnn_atlas.config.parts.priors import PriorConfig, StandardNormalPrior
 
 MOST_WEIGHTS = 10**9
-"""Bound on the number of weights between hidden layers: 4 GB for each copy of one network."""
+"""Largest number of weights between hidden layers: 4 GB for each copy of one network."""
 
 
 class MLPConfig(Model):
@@ -52,7 +52,7 @@ class MLPConfig(Model):
 
 
 class _Convolutional(Model):
-    """Small networks for images, which differ in their kind and activation only."""
+    """Small networks for images that differ only in kind and activation."""
 
     layers: ClassVar[int] = 5
     """Number of layers."""
@@ -105,12 +105,12 @@ class LeNettiConfig(_Convolutional):
 
 
 def _blocks(other: int) -> AfterValidator:
-    """Refuse a depth that is not `other` layers plus an equal number of two-layer blocks in each of three stacks."""
+    """Reject a depth that is not `other` layers plus an equal number of two-layer blocks in each of three stacks."""
 
     def checked(depth: int) -> int:
         if depth < 6 + other or (depth - other) % 6:
             allowed = f"{6 + other}, {12 + other}, {18 + other}, ..."
-            raise ValueError(f"6 n + {other} with n at least 1 is allowed: {allowed}")
+            raise ValueError(f"must be 6 n + {other} with n at least 1: {allowed}")
         return depth
 
     return AfterValidator(checked)
@@ -127,7 +127,7 @@ class ResNetFRNConfig(Model):
 
     @property
     def layers(self) -> int:
-        """Number of layers, with each norm as one: the stem has two, a block four, a shortcut two, and the end one."""
+        """Number of layers, norms included: the stem has two, each block four, each shortcut two, and the end one."""
         return 2 * self.depth + 3
 
     @property
@@ -149,7 +149,7 @@ class WideResNetFRNConfig(Model):
 
     @property
     def layers(self) -> int:
-        """Number of layers, with each norm as one: a block has four, and the first stack a shortcut if it is wider."""
+        """Number of layers, norms included: each block has four, and the first stack has a shortcut if it is wider."""
         return 2 * self.depth - (3 if self.widen == 1 else 2)
 
     @property
@@ -169,13 +169,13 @@ class CNNLSTMConfig(Model):
 
     kind: Literal["cnn_lstm"] = "cnn_lstm"
     embedding: Width = 128
-    """Length of the vector that stands for a word."""
+    """Length of the vector that represents a word."""
     filters: Width = 64
     """Number of filters."""
     kernel: Width = 5
     """Number of words that a filter spans."""
     pool: Width = 4
-    """Number of positions in a pooling window, which keeps the largest response; 1 keeps every response."""
+    """Number of positions in a pooling window, of which only the largest response is kept; 1 keeps every response."""
     cells: Width = 128
     """Width of the LSTM's state."""
     activation: Annotated[Literal["relu", "silu", "elu"], Field(exclude_if=lambda value: value == "relu")] = "relu"
@@ -207,7 +207,7 @@ ModelConfig = Annotated[
     Field(discriminator="kind"),
     BeforeValidator(lambda data: {"kind": "mlp", **data} if isinstance(data, dict) else data),
 ]
-"""A section without a `kind` is a fully connected network."""
+"""Settings of a network; a section without a `kind` is a fully connected network."""
 
 
 class GaussianLikelihood(Model):
@@ -221,7 +221,7 @@ class GaussianLikelihood(Model):
 class LearnedNoiseLikelihood(Model):
     """y ~ N(f(x), sigma^2); log sigma is one more parameter, starts at 0 and has the prior of the biases.
 
-    Under `normal_flat_bias` it has the prior of the weights.
+    Under `normal_flat_bias`, log sigma has the prior of the weights.
     """
 
     kind: Literal["learned_noise"] = "learned_noise"
@@ -238,19 +238,19 @@ class HeteroscedasticLikelihood(Model):
 class CategoricalLikelihood(Model):
     """y ~ Categorical(softmax f(x)), or the mean of these probabilities over an orbit of each image.
 
-    With an orbit, p(y | x, theta) = (1 / K) sum_k p(y | g_k x, theta), where the g_k are all K flips and shifts from
-    which an augmentation with the same settings draws. Unlike random augmentation of mini-batches, this defines a
+    With an orbit, p(y | x, theta) = (1 / K) sum_k p(y | g_k x, theta), where g_1, ..., g_K are all flips and shifts
+    that an augmentation with the same settings can draw. Unlike random augmentation of mini-batches, this defines a
     likelihood of the data set. Predictions are averaged in the same way, and every row costs K forward passes. Nabarro
     et al. 2022, Data Augmentation in Bayesian Neural Networks and the Cold Posterior Effect (finite orbits).
     """
 
     kind: Literal["categorical"] = "categorical"
     orbit: AugmentationConfig | None = None
-    """Flips and shifts over which probabilities are averaged; null takes each image as it is."""
+    """Flips and shifts over which probabilities are averaged; null for none."""
 
     @model_serializer(mode="wrap")
     def _without_default(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """`orbit` is part of addresses and fingerprints only where it is given."""
+        """Leave `orbit` out of addresses and fingerprints if it is not given."""
         found: dict[str, Any] = written(self)
         return {name: value for name, value in found.items() if name != "orbit" or value is not None}
 
@@ -263,25 +263,26 @@ LikelihoodConfig = Annotated[
 
 
 class PosteriorConfig(Model):
-    """What defines a posterior apart from its data."""
+    """Settings that define a posterior, apart from its data."""
 
     model: ModelConfig
     """The network."""
     likelihood: LikelihoodConfig
     """How targets follow from the network's outputs."""
     prior: PriorConfig = StandardNormalPrior()
-    """Prior of the network's parameters; left out, it is `standard_normal`."""
+    """Prior of the network's parameters; if left out, `standard_normal`."""
     temperature: Positive = 1.0
     """The target is (likelihood x prior)^(1 / temperature)."""
     float64: bool = False
     """Compute in double precision."""
     gradient_memory_mb: Count = 4000
     """Memory that full-data gradients may take on one device: the gradient of one chain on a CPU, the gradients of all
-    chains of a block on a GPU. What needs more is accumulated over micro-batches, which changes its rounding."""
+    chains of a block on a GPU. Larger gradients are accumulated over micro-batches, which changes rounding."""
     data_shards: Count = 1
-    """Number of devices among which each chain's rows are divided, for single chains on large data; this changes the
+    """Number of devices among which each chain's rows are divided, for single chains on large data; this changes
     rounding, too."""
     kernel: Literal["auto", "xla"] = "auto"
-    """What computes log-likelihoods and gradients on a CPU. `auto`: compiled code for dense networks of at most 64
-    inputs and units in single precision, if it has been built (`make setup` builds it if there is a C++ compiler), and
-    XLA for all others. `xla`: XLA always. The two round differently, and a trace records which one made it."""
+    """Code that computes log-likelihoods and gradients on a CPU. `auto`: compiled C++ code for dense networks of at
+    most 64 inputs and units in single precision, if this code has been built (`make setup` builds it if there is a C++
+    compiler), and XLA for all other networks. `xla`: always XLA. The two round differently, and each trace records
+    which one was used."""

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from bnn_atlas.config.language.base import ByKind, Given, Model, Number, Positive, Seed
 
 SAME = 1e-6
-"""Relative difference up to which two widths count as one, as in settings that were read before."""
+"""Relative difference up to which two widths count as equal, as for settings that have been read once already."""
 
 
 class StandardNormalPrior(Model):
@@ -19,13 +19,13 @@ class StandardNormalPrior(Model):
 
 
 class _Width(Model):
-    """A prior of one width, which is given as its scale, its variance or a weight decay; `scale` always holds it."""
+    """A prior with one width, given as a scale, a variance or a weight decay; `scale` always holds the result."""
 
     others: ClassVar[tuple[str, ...]] = ("variance", "weight_decay")
     """Keys that give the width instead of `scale`."""
 
     scale: Positive = 1.0
-    """Width of the distribution, as in the formula."""
+    """Width of the distribution, as in the formula above."""
     variance: Given = None
     """Variance of a parameter; sets the scale instead of `scale`."""
     weight_decay: Given = None
@@ -40,7 +40,7 @@ class _Width(Model):
     @model_validator(mode="before")
     @classmethod
     def _one_width(cls, data: Any) -> Any:
-        """Set the scale from the key that gives the width; refuse two widths."""
+        """Set the scale from the key that gives the width; raise an error for two widths."""
         if not isinstance(data, dict):
             return data
         given = {name: float(data[name]) for name in ("scale", *cls.others) if _is_width(data.get(name))}
@@ -65,8 +65,8 @@ class NormalFlatBiasPrior(_Width):
     """N(0, scale^2) on every parameter except the biases, whose log density is 0 everywhere.
 
     Such a prior is improper, and so is the posterior if the data do not constrain every bias: the bias of a relu unit
-    that is off at all rows is free to run away. It is up to the user to make sure that a posterior can be normalised.
-    Biases start at 0, as the networks initialise them, and are 0 in draws from the prior.
+    that is off at all rows is unconstrained. The user must make sure that the posterior can be normalised. Biases start
+    at 0, as the networks initialise them, and are 0 in draws from the prior.
     """
 
     kind: Literal["normal_flat_bias"] = "normal_flat_bias"
@@ -75,15 +75,15 @@ class NormalFlatBiasPrior(_Width):
 class NormalGammaNoisePrior(_Width):
     """N(0, scale^2) on the network's parameters, and Gamma(shape, rate) on 1 / sigma^2 of a learned noise sigma.
 
-    For `likelihood.kind: learned_noise`; the mean of 1 / sigma^2 is shape / rate, in the units of the targets as the
-    split gives them.
+    For `likelihood.kind: learned_noise`; the mean of 1 / sigma^2 is shape / rate, in the units that the targets have
+    after the split has scaled them.
     """
 
     kind: Literal["normal_gamma_noise"] = "normal_gamma_noise"
     shape: Positive
     """Shape of the gamma distribution of 1 / sigma^2."""
     rate: Positive
-    """Rate of the same distribution, in squared units of the targets."""
+    """Rate of the gamma distribution of 1 / sigma^2, in squared units of the targets."""
 
 
 class EmpiricalCovariancePrior(_Width):
@@ -106,7 +106,7 @@ class EmpiricalCovariancePrior(_Width):
 
 
 class _Shaped(_Width):
-    """A prior whose scale is not its standard deviation."""
+    """A prior whose scale differs from its standard deviation."""
 
     others: ClassVar[tuple[str, ...]] = ("standard_deviation", "variance", "weight_decay")
 
@@ -127,7 +127,7 @@ class LaplacePrior(_Shaped):
 
 
 class GlorotPrior(Model):
-    """Weights N(0, factor^2 / fan_avg), all else N(0, 1)."""
+    """Weights N(0, factor^2 / fan_avg), all other parameters N(0, 1)."""
 
     kind: Literal["glorot"] = "glorot"
     factor: Positive = 1.0
@@ -135,21 +135,21 @@ class GlorotPrior(Model):
 
 
 class HePrior(Model):
-    """Weights N(0, 2 / fan_in), all else N(0, 1)."""
+    """Weights N(0, 2 / fan_in), all other parameters N(0, 1)."""
 
     kind: Literal["he"] = "he"
 
 
 class GlorotLaplacePrior(Model):
-    """Weights Laplace(0, 1 / sqrt(2 fan_avg)), all else Laplace(0, 1 / sqrt 2)."""
+    """Weights Laplace(0, 1 / sqrt(2 fan_avg)), all other parameters Laplace(0, 1 / sqrt 2)."""
 
     kind: Literal["glorot_laplace"] = "glorot_laplace"
 
 
 class GlorotUniformPrior(Model):
-    """Weights U(-a, a) with a = sqrt(3 / fan_avg), all else a = sqrt 3.
+    """Weights U(-a, a) with a = sqrt(3 / fan_avg); all other parameters with a = sqrt 3.
 
-    The log density falls by log(1000) per unit outside, so that gradients bring a chain back.
+    Outside the interval, the log density falls by log(1000) per unit, so that gradients bring a chain back.
     """
 
     kind: Literal["glorot_uniform"] = "glorot_uniform"
@@ -158,7 +158,7 @@ class GlorotUniformPrior(Model):
 class EpsStandardNormalPrior(Model):
     """N(eps_m, (scale softplus(s_m))^2) with eps_m ~ N(0, var_eps) and s_m ~ N(1, var_eps) drawn once by `seed`.
 
-    A different Gaussian for each parameter breaks the permutation symmetry.
+    Since each parameter has a different Gaussian, the permutation symmetry is broken.
     """
 
     kind: Literal["eps_standard_normal"] = "eps_standard_normal"
@@ -193,13 +193,13 @@ class StudentTPrior(_Shaped):
     loc: Number = 0.0
     """Centre of the distribution."""
     degrees_of_freedom: Positive
-    """nu: 1 is the Cauchy distribution; the larger nu is, the closer to the normal."""
+    """nu: 1 is the Cauchy distribution; the larger nu, the closer to the normal distribution."""
 
     @classmethod
     def _ratio(cls, data: dict[str, Any]) -> float:
         freedom: Any = data.get("degrees_of_freedom")
         if not _is_width(freedom):
-            return 1.0  # a missing or wrong number is told of by its own field
+            return 1.0  # the field itself reports a missing or wrong number
         if freedom <= 2:
             raise ValueError(
                 f"with {freedom} degrees of freedom the variance is infinite: give scale instead of "
@@ -219,13 +219,13 @@ class MixturePrior(Model):
     scales: tuple[Positive, ...]
     """Standard deviations of the components."""
     locs: tuple[Number, ...] = ()
-    """Empty for components that are all centred at 0."""
+    """Centres of the components; empty if all are centred at 0."""
     standard_deviation: Given = None
-    """Stretches the whole mixture about 0 to this standard deviation, to compare priors of equal variance."""
+    """Rescales the whole mixture about 0 to this standard deviation, to compare priors of equal variance."""
     variance: Given = None
-    """The same, given as a variance."""
+    """Variance to which the whole mixture is rescaled."""
     weight_decay: Given = None
-    """The same, given as 1 / variance."""
+    """1 / variance to which the whole mixture is rescaled."""
 
     @property
     def all_locs(self) -> tuple[Number, ...]:
@@ -245,7 +245,7 @@ class MixturePrior(Model):
 
     @property
     def _own_deviation(self) -> float:
-        """Standard deviation of the components as they are given."""
+        """Standard deviation of the mixture before it is rescaled."""
         mean = sum(w * m for w, m in zip(self.weights, self.all_locs, strict=True))
         squares = sum(w * (s * s + m * m) for w, s, m in zip(self.weights, self.scales, self.all_locs, strict=True))
         return math.sqrt(squares - mean * mean)
@@ -254,7 +254,7 @@ class MixturePrior(Model):
         lengths = {"weights": len(self.weights), "scales": len(self.scales), "locs": len(self.all_locs)}
         if not self.weights or len(set(lengths.values())) > 1:
             counts = ", ".join(f"{count} {name}" for name, count in lengths.items())
-            yield f"a mixture needs as many weights, scales and locs as it has components, not {counts}"
+            yield f"a mixture needs one weight, one scale and one loc per component, not {counts}"
         if abs(sum(self.weights) - 1) > 1e-6:
             yield f"weights must add up to 1, not {sum(self.weights)}"
         given = {name: value for name in self.others if (value := getattr(self, name)) is not None}
@@ -263,12 +263,12 @@ class MixturePrior(Model):
 
 
 def _is_width(value: Any) -> bool:
-    """Whether a value is a positive number, and not what a field refuses with a message of its own."""
+    """Whether a value is a positive number; the fields themselves report all other values."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
 def _deviation(name: str, value: float) -> float:
-    """Standard deviation that a key other than `scale` gives."""
+    """Standard deviation from the value of a key other than `scale`."""
     match name:
         case "variance":
             return math.sqrt(value)
@@ -280,7 +280,7 @@ def _deviation(name: str, value: float) -> float:
 
 def _two(given: dict[str, float], keys: tuple[str, ...]) -> str:
     shown = " and ".join(f"{name} ({value:g})" for name, value in given.items())
-    return f"{shown} are {len(given)} widths of one prior: give one of {', '.join(keys)} (null takes one back)"
+    return f"{shown} are {len(given)} widths of one prior: give one of {', '.join(keys)} (null removes a copied one)"
 
 
 PriorConfig = Annotated[
@@ -304,7 +304,7 @@ PriorConfig = Annotated[
 
 
 NORMAL = ("standard_normal", "normal", "normal_flat_bias", "glorot", "he", "eps_standard_normal")
-"""Kinds of priors under which all parameters are independent normals, some of them flat."""
+"""Kinds of priors under which all parameters are independent and normal, or flat."""
 
 
 def standard_deviation(prior: PriorConfig) -> float | None:

@@ -19,30 +19,29 @@ class WarmStartConfig(Model):
     batch_size: Count | None = 64
     """Rows per mini-batch; null for the full data. The last incomplete batch of an epoch is left out."""
     patience: Count | None = 10
-    """Epochs without a new best validation loss after which a member stops; null trains for all epochs. Either way a
-    member keeps the parameters of its best epoch, if there are validation rows."""
+    """Training of a member stops after this many epochs without a new best validation loss; null trains for all epochs.
+    Either way, a member keeps the parameters of its best epoch, if there are validation rows."""
     permuted: CountOrNone | None = None
-    """Only the member with this number is trained, and all chains start from copies of it with randomly permuted hidden
-    units (`bnn_atlas.warmstart.initial`; fully connected networks only); null gives every chain a member of its
-    own."""
+    """Train only the member with this index, and start all chains from copies of it with randomly permuted hidden units
+    (`bnn_atlas.warmstart.initial`; fully connected networks only); null trains a separate member for each chain."""
 
 
 class StartConfig(Model):
-    """Positions of another run from which the chains start, instead of optimised networks of their own.
+    """Positions taken from another run as starting points of the chains, in place of a warm start.
 
-    For example the optimum of a run by `map`, the draws of a chain, or the mean of a mean-field approximation.
+    Examples are the optimum of a `map` run, the draws of a chain, and the mean of a mean-field approximation.
     """
 
     run: str
     """A run of this study, or `study/run`; it must have the same data, splits, network and likelihood."""
     draw: Literal["last", "best", "start", "mean"] = "last"
-    """What is taken from each chain of that run. `last`: its last draw (for `map`, its optimum); `best`: the draw with
-    the highest log posterior; `start`: the network that it started from; `mean`: the mean of what it has fitted
-    (`mean_field`, `laplace`). Chain k starts from chain k modulo the number of chains in that run."""
+    """Position to take from each chain of that run. `last`: the last draw (for `map`, the optimum); `best`: the draw
+    with the highest log posterior; `start`: the network that the chain started from; `mean`: the mean of the fitted
+    approximation (`mean_field`, `laplace`). Chain k starts from chain k modulo the number of chains in that run."""
 
 
 class InitialConfig(Model):
-    """How networks are drawn for chains that start without training."""
+    """Distribution of the initial networks for chains that start without training."""
 
     distribution: Literal["default", "normal", "kaiming_uniform"] = "default"
     """`default`: the layers' own initialisers; `normal`: every parameter from N(0, scale^2), biases included;
@@ -51,8 +50,9 @@ class InitialConfig(Model):
     scale: Given = None
     """Standard deviation of `normal`."""
     transpositions: tuple[CountOrNone, ...] | None = None
-    """Chains in pairs: chain 2i + 1 starts from the network of chain 2i with the units of each hidden layer permuted at
-    random by exactly this number of transpositions, entry i. Null starts every chain from a network of its own."""
+    """For chains in pairs: chain 2i + 1 starts from the network of chain 2i, with the units of each hidden layer
+    permuted at random by exactly as many transpositions as entry i states. Null starts every chain from a different
+    network."""
 
     def _contradictions(self) -> Iterator[str]:
         if self.distribution == "normal" and self.scale is None:
@@ -66,16 +66,16 @@ class InitialConfig(Model):
             yield "transpositions is empty: give a number for each pair of chains, or null"
 
     def misfits(self, model: ModelConfig, chains: int) -> Iterator[str]:
-        """A number of chains that is not two for each entry, and permutations that the network does not have."""
+        """Error messages if there are not two chains per entry, or if the network cannot have these permutations."""
         if self.transpositions is None:
             return
         if chains != 2 * len(self.transpositions):
             yield (
-                f"initial.transpositions has {len(self.transpositions)} entries and each is a pair of chains: set "
+                f"initial.transpositions has {len(self.transpositions)} entries, each for a pair of chains: set "
                 f"chains to {2 * len(self.transpositions)}, not {chains}"
             )
         if not isinstance(model, MLPConfig):
-            return  # how many units their groups have is known to the job
+            return  # the job knows the number of units in their groups
         if not model.hidden:
             yield (
                 "initial.transpositions permutes hidden units, and model.hidden is empty: give hidden layers, or leave "
@@ -89,12 +89,13 @@ class InitialConfig(Model):
 
 
 class StoppingConfig(Model):
-    """A block of chains ends with the first draw by which every chain's E-value has reached 1 / alpha.
+    """A block of chains ends at the first draw at which the E-values of all its chains have reached 1 / alpha.
 
-    The E-value says how much better a chain's draws so far have predicted the validation rows than its own warm start
-    (`bnn_atlas.runner.stopping`). A block with a chain that never gets there takes all draws.
+    The E-value measures how much better a chain's draws so far have predicted the validation rows than its own warm
+    start (`bnn_atlas.runner.stopping`). If some chain never reaches this value, the block takes all draws.
     """
 
     alpha: Fraction = 0.01
-    """Largest probability that a chain ever gets there if its draws predict no better than its warm start. "No better"
-    means that the expected likelihood ratio of each draw on these rows, given the draws before it, is at most 1."""
+    """Largest probability that a chain ever reaches 1 / alpha if its draws predict no better than its warm start. "No
+    better" means that the expected likelihood ratio of each draw on these rows, given the draws before it, is at most
+    1."""

@@ -1,4 +1,4 @@
-"""What the library records of a user's network, prior and density, which no file of config/ can describe."""
+"""What the library records about a user's network, prior and density, which the files in config/ cannot describe."""
 
 from typing import Literal
 
@@ -12,9 +12,9 @@ class UserNetworkConfig(Model):
 
     kind: Literal["user"] = "user"
     name: str
-    """Name of its class or function."""
+    """Name of the network's class or function."""
     digest: str
-    """SHA-256 of what it computes."""
+    """SHA-256 of the computation."""
 
     @property
     def label(self) -> str:
@@ -23,12 +23,12 @@ class UserNetworkConfig(Model):
 
 
 class UserPriorConfig(Model):
-    """A function of the parameters that returns their log density."""
+    """A user's prior: a function of the parameters that returns their log density."""
 
     kind: Literal["user"] = "user"
     name: str
     digest: str
-    """SHA-256 of what it computes."""
+    """SHA-256 of the computation."""
 
 
 class PriorsByName(Model):

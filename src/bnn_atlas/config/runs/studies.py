@@ -223,7 +223,7 @@ def _columns(rows: Any) -> Any:
         ValueError: this is not a list of rows, or a row does not give the same fields as the first one.
     """
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError("a list of rows is wanted, such as [{ seed: 1, chains: 4 }, { seed: 2, chains: 8 }]")
+        raise ValueError("must be a list of rows, such as [{ seed: 1, chains: 4 }, { seed: 2, chains: 8 }]")
     for number, row in enumerate(rows, 1):
         if row.keys() != rows[0].keys():
             first, other = (", ".join(each) or "none" for each in (rows[0], row))
