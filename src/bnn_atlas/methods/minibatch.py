@@ -42,7 +42,7 @@ def batches_per_epoch(rows: int, batch: int, shards: int = 1) -> int:
         )
     if not 0 < batch <= rows:
         raise ValueError(
-            f"batch_size ({batch}) must be between 1 and the number of rows ({rows}): give a smaller one, or "
+            f"batch_size ({batch}) must be between 1 and the number of rows ({rows}): give a smaller size, or "
             "batch_size: null for all rows at once"
         )
     return rows // batch

@@ -33,7 +33,7 @@ UNITS = {
 }
 LINKED = ("-shared", "-static-libstdc++", "-static-libgcc")
 PROCESSORS = ("x86_64", "AMD64")
-LOST = "narrow dense networks are sampled through XLA, which takes about twice as long, and with other bits"
+LOST = "narrow dense networks are sampled through XLA, which takes about twice as long and rounds differently"
 
 
 class BuildError(RuntimeError):

@@ -97,7 +97,7 @@ def available() -> bool:
     try:
         file = library()
         if not file.is_file():
-            raise OSError("it is not built: run `make setup` or `python -m bnn_atlas.native.build`")
+            raise OSError("it has not been built: run `make setup` or `python -m bnn_atlas.native.build`")
         loaded = ctypes.CDLL(str(file))
         if not loaded.bnn_atlas_best():
             raise OSError("this processor has neither AVX-512 nor AVX2 with fused multiply-adds")

@@ -35,7 +35,7 @@ class Progress(NamedTuple):
 
 
 class CheckpointStore:
-    """The newest checkpoint and the one before it, in a folder."""
+    """The two newest checkpoints of a block, in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.newest = folder / "checkpoint.npz"

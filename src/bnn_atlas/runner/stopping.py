@@ -108,5 +108,5 @@ class StoppingRule:
     def _of_starts(self) -> np.ndarray:
         reference = self._log_density(self._starts)
         for chain in self._chain_ids[~np.isfinite(reference)]:
-            log.warning("the warm start of chain %d gives held-out rows no density: its block cannot stop early", chain)
+            log.warning("held-out rows have no finite density at the warm start of chain %d: no early stop", chain)
         return reference

@@ -267,7 +267,7 @@ class PairsOfChains:
         return found
 
     def _match(self, wanted: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """Permutations [units] that bring a network near the one with the features `wanted`."""
+        """Permutations [units] that bring a network near the network with the features `wanted`."""
         return match(self._features.symmetry, wanted, self._features.of(theta[None])).units[0]
 
     def _planted(self, key: tuple[int, int, int]) -> tuple[np.ndarray | None, int | None]:

@@ -52,7 +52,7 @@ def features_of(
         split: data of the run; activations are taken at the rows that the posterior is conditioned on.
         criterion: `weights` (all parameters of a unit), `cosine` (first layer, as published), or `activations`, which
             can be `centred` or scaled to a `correlation`.
-        dtype: type of the rows as the network takes them.
+        dtype: type of the rows that the network takes.
         rows: largest number of rows, evenly spaced; None for all rows.
         masked: whether to leave out weights of inputs that never vary in these rows.
 
@@ -124,7 +124,7 @@ def activation_features(
         config: the model.
         symmetry: symmetry of the network.
         shape: shape of one row.
-        x: rows [n, ...] as the network takes them.
+        x: rows [n, ...] in the form that the network takes.
         statistic: how activations are used.
         sizes: `outputs` and `vocabulary` of the network.
 

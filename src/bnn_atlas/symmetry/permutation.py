@@ -9,7 +9,7 @@ from bnn_atlas.symmetry.groups import Freedom, Group, Place, Symmetry, SymmetryE
 
 
 def apply(symmetry: Symmetry, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """Parameters [..., P] with their units in another order, which leaves the function of the network unchanged.
+    """Parameters [..., P] with reordered units, which leaves the function of the network unchanged.
 
     With P_g the permutation of group g, every array W is indexed by P_g along each axis of group g:
     W <- W[P_g], W <- W[:, P_h], and so on.
@@ -55,7 +55,7 @@ def compose(first: np.ndarray, then: np.ndarray) -> np.ndarray:
 
 
 def invert(permutation: np.ndarray) -> np.ndarray:
-    """The permutation [..., n] that undoes this one."""
+    """The inverse [..., n] of a permutation."""
     inverse = np.empty_like(permutation)
     order = np.broadcast_to(np.arange(permutation.shape[-1], dtype=permutation.dtype), permutation.shape)
     np.put_along_axis(inverse, permutation.astype(np.intp), order, axis=-1)
@@ -99,9 +99,9 @@ def uniform_units(symmetry: Symmetry, generator: np.random.Generator) -> np.ndar
 
 
 def with_transpositions(generator: np.random.Generator, size: int, count: int) -> np.ndarray:
-    """A random permutation [n] of exactly `count` transpositions, as Xiao et al. 2023 draw them.
+    """A random permutation [n] of exactly `count` transpositions, drawn as in Xiao et al. 2023.
 
-    n - count cycles get one random element each, and each remaining element joins a uniformly random cycle. Raises
+    Each of n - count cycles gets one random element, and each remaining element joins a uniformly random cycle. Raises
     SymmetryError for a count outside 0..n-1.
     """
     if not 0 <= count < size:

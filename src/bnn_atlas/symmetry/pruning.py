@@ -166,7 +166,7 @@ def read_source(name: str, frame: str | Path, pool: str | Path, symmetry: Symmet
         )
     ]
     if not all(len(place) for place in places):
-        raise DataError(f"{frame}: it does not belong to the draws of {pool}; align them again")
+        raise DataError(f"{frame}: this frame does not belong to the draws of {pool}; align them again")
     raw = draws.read(*places)[0, 0]
     draw = transform(symmetry, raw, found.units[chain, number], found.signs[chain, number])
     count = int(found.finite.sum())

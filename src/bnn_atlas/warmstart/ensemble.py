@@ -90,7 +90,7 @@ def train_ensemble(
     batch = config.batch_size or len(rows.x)
     if batch > len(rows.x):
         raise ValueError(
-            f"batch_size ({batch}) exceeds the {len(rows.x)} training rows: lower it, or take null (None) for all"
+            f"batch_size ({batch}) exceeds the {len(rows.x)} training rows: lower it, or use null (None) for all"
         )
     place = Placement(len(members))
     train = place.map(partial(_train_member, posterior, config, batch, dtype))

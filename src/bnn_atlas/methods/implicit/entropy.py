@@ -105,7 +105,7 @@ class Products(NamedTuple):
 
 
 def products_at(generator: Generator, values: Tree, z: Array) -> Products:
-    """Products with the derivative of the generator at z; no gradient flows through them."""
+    """Products with the derivative of the generator at z; no gradient flows through these products."""
     fixed = jax.lax.stop_gradient(values)
     _, forward = jax.linearize(lambda z: generator(fixed, z), z)
     transposed = jax.linear_transpose(forward, z)
@@ -504,7 +504,7 @@ def build_form(config: EntropyConfig, generator: Generator, dtype: np.dtype, key
             if generator.shape[-1] < DIRECTIONS:
                 raise ValueError(
                     f"the published entropy needs noise with at least {DIRECTIONS} columns, and this generator's has "
-                    f"{generator.shape[-1]}: use more columns, or another entropy"
+                    f"{generator.shape[-1]}: use more columns, or a different entropy"
                 )
             return Published(config.iterations)
 

@@ -134,8 +134,8 @@ def build_family(config: ImplicitConfig, posterior: Posterior) -> Family:
                 "parameters to `generated`, or leave `noise` out"
             )
         raise ValueError(
-            "no parameter meets all conditions of `generated`, so the generator has nothing to make: loosen them, or "
-            "leave `generated` out"
+            "no parameter meets all conditions of `generated`, so nothing is generated: loosen these conditions, "
+            "or leave `generated` out"
         )
     generator = build_generator(config.generator, layout, generated)
     points = np.setdiff1d(np.arange(layout.size), generated)
@@ -199,7 +199,7 @@ def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np
         wrong = sorted(name for name in wanted if found.get(name) != wanted[name])
         raise FitError(
             f"not a fit of these settings: {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} missing or of "
-            "another shape; pass the settings that the run had"
+            "the wrong shape; pass the settings of the run"
         )
     if not 0 <= chain < len(arrays["point"]):
         raise FitError(f"no chain {chain}: this fit has {len(arrays['point'])}")

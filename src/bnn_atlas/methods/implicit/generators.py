@@ -284,7 +284,7 @@ def _factorised(config: FactorisedGenerator, layout: Layout, generated: np.ndarr
         raise ValueError("a factorised generator needs generated parameters of layers: add layers to generated")
     if np.any(np.diff(owner[owner >= 0]) < 0) or np.any(owner[: counts.sum()] < 0):
         raise ValueError(
-            "a factorised generator needs layers that follow one another in the flat vector, and this network's do "
+            "a factorised generator needs layers that are adjacent in the flat vector, and this network's layers are "
             "not: choose another generator"
         )
     counts[-1] += len(owner) - counts.sum()

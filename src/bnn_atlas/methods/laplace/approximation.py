@@ -63,8 +63,8 @@ def build_laplace(config: LaplaceConfig, posterior: Posterior, data: PosteriorDa
     maximum (on the kinks of relu it need not vanish); `newton_decrement` = sqrt(g^T H^-1 g), roughly the distance, in
     posterior standard deviations (at T = 1), to the point where the gradient vanishes; `log_evidence`, Laplace's
     estimate of the log of the integral of (likelihood x prior)^(1 / T) over the scalars that are drawn (flat biases
-    have density 1, so only models with the same number of them can be compared); `divergent`, 1 if the density of a
-    draw was not finite, in which case the previous draw is repeated.
+    have density 1, so only models with the same number of flat biases can be compared); `divergent`, 1 if the density
+    of a draw was not finite, in which case the previous draw is repeated.
 
     The fit is `location` [P], `indices` [p] of the scalars that are drawn, and the arrays of the root S with
     S S^T = H^-1 (`structure.named_arrays`); a draw is location + sqrt(T) S z with z ~ N(0, I).

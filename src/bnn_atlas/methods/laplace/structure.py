@@ -1,4 +1,4 @@
-"""A normal approximation's precision in one of four structures, and a root of its covariance to draw with.
+"""A normal approximation's precision in one of four structures, and a root of its covariance, which is used to draw.
 
 The devices compute the curvature (`compute_curvature`). The host turns it, in double precision, into a root S
 (`factorise`): S S^T = H^-1, with H = curvature + diag(prior precision). The devices apply the root (`apply_root`).

@@ -51,7 +51,7 @@ class BlockTime(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     phases: Annotated[tuple[PhaseTime, ...], Field(min_length=1)]
-    """In order; the draws of the last one are the trace."""
+    """Phases in order; the draws of the last phase are the trace."""
     device: str
     chains: Annotated[int, Field(ge=1)]
     gradients_per_step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
@@ -106,7 +106,7 @@ class Cost(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Note on what the seconds measure."""
+        """Note on the meaning of the seconds."""
         parts = "" if self.blocks == 1 else f", sum over {self.blocks} blocks"
         return f"wall time on {' and '.join(self.devices)}{parts}"
 

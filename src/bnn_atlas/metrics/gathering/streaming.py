@@ -247,7 +247,7 @@ def _terms(predict: Predict, theta: np.ndarray, x: np.ndarray, y: np.ndarray | N
     if y is not None and classification != np.issubdtype(y.dtype, np.integer):
         raise PredictionError(
             f"predict returned {'log_probs' if classification else 'no log_probs'} but the targets are {y.dtype}: "
-            "classification needs integer labels and log_probs, regression neither"
+            "classification needs integer labels and log_probs; regression must have neither"
         )
     terms = (classification_terms if classification else regression_terms)(prediction, y, len(x))
     return terms._replace(valid=terms.valid & np.isfinite(theta).all(axis=1))

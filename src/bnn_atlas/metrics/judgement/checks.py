@@ -116,7 +116,7 @@ def checks(table: pd.DataFrame) -> list[Check]:
     rows = metric_rows(table)
     kind = table["method"].iloc[0]
     kind_of_draws = method(kind).kind_of_draws
-    # Convergence says nothing about an approximation, and nothing here measures the bias of stochastic gradients.
+    # Convergence is no evidence for an approximation, and no check measures the bias of stochastic gradients.
     convergence: list[Check | None] = [independent_check()]
     if kind_of_draws is not KindOfDraws.INDEPENDENT:
         others = [_also(rows, name, of) for name, of in ALSO_CONVERGED.items()]
@@ -249,7 +249,7 @@ ALSO_CONVERGED = {
 
 
 JUDGED_AS_REFERENCE = ("convergence", "effective draws", "log posterior")
-"""Names of the checks that the rule for references covers as well."""
+"""Names of the checks that the rule for references also covers."""
 
 
 def _as_reference(check: Check | None, rows: Values) -> Check | None:

@@ -64,7 +64,7 @@ class RunFacts(NamedTuple):
     batch_rows: int | None = None
     """Size of a mini-batch; None for full-data gradients."""
     published: Collection[str] = ()
-    """Authors of published variants of metrics to measure as well."""
+    """Authors of published variants of metrics to measure in addition."""
     prior_sd: float | None = None
     """s of the prior N(0, s^2) of all parameters; None for other priors."""
     temperature: float = 1.0
@@ -86,7 +86,7 @@ class Scored(NamedTuple):
     functions: pd.DataFrame
     """One row per function value (`parquet.FUNCTION_SCHEMA`)."""
     chains: pd.DataFrame
-    """Running LPPD of each chain alone (`parquet.CHAIN_SCHEMA`)."""
+    """Running LPPD of each chain on its own (`parquet.CHAIN_SCHEMA`)."""
     samplers: pd.DataFrame
     """One row per chain (`parquet.SAMPLER_SCHEMA`)."""
     curves: pd.DataFrame

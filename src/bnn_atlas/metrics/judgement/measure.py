@@ -55,7 +55,7 @@ def prediction_measurements(
         y: targets or labels [n].
         y_scale: standard deviation by which the targets were divided, for scores in original units.
         method: kind of the method, on which `lppd_sommer` depends.
-        papers: authors of published variants to measure as well (`formulas.variants`).
+        papers: authors of published variants to measure in addition (`formulas.variants`).
     """
     if not len(summary.kept):
         return [Measurement(name, float("nan"), note=NO_CHAIN) for name in HEADLINES[summary.task]]

@@ -43,7 +43,7 @@ SCHEMA = pa.schema(
     ]
 )
 """One row per setting and metric. `n` runs and splits were pooled; `not_finite` of them do not have a finite value.
-`chains` and `draws` are empty where repetitions differ in them (after excluding a chain, for example). `over` names
+`chains` and `draws` are empty if they differ between repetitions (for example after excluding a chain). `over` names
 what `standard_error` is computed over: seeds, splits, or, for one run on one split, whatever the run's own error is
 computed over. `monte_carlo_error` is the error of the mean. `rounding_sd` is the standard deviation due to rounding:
 sqrt(mean(d^2) / 2), where d are the differences between runs with the same settings but different kernels
