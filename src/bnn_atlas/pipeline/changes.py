@@ -17,16 +17,16 @@ from bnn_atlas.records import name_of, stated
 LONGEST_LISTED = 6
 """At most this many names are listed; any others are only counted."""
 SHARED = "split or warm start"
-"""Stands for the settings behind the files that runs share, when it is not known which of them changed."""
+"""Name for the settings of files that runs share, if it is unknown which of these settings changed."""
 ABSENT = "nothing"
-"""Stands for the value of a setting that did not exist before, or no longer exists."""
+"""Text in place of the value of a setting that did not exist before, or no longer exists."""
 PARAMS = re.compile(
     r"Union of exclusive params before and now across all output: before: (.*?) now: (.*?) (?=; Software env|$)",
     re.DOTALL,
 )
 """What Snakemake writes about changed params in the reason for a job: all the values before, and all the values now."""
 CAUSE = re.compile(r"^Job \d+: (.*)\nReason: (?!.*Input files updated by another job)(.*)$", re.MULTILINE)
-"""A job in a dry run, and a reason for it other than that another job runs."""
+"""A job in a dry run, and the reason for it, unless the only reason is that another job runs."""
 INPUTS = "Set of input files has changed"
 MISSING = "Missing output files"
 FETCHING = "Fetching "
@@ -135,9 +135,9 @@ def changed_names(rule: str, reason: str) -> set[str]:
 
 
 def unlike(archives: Collection[Unpacked], plan: Iterable[Planned], results: str) -> str:
-    """Why results of archives are not what today's settings, data and code would make; empty if they are.
+    """How results of archives differ from what today's settings, data and code would make; empty if they do not.
 
-    Archives for which they are not are taken back.
+    Archives with such differences are removed again.
     """
     wrong: dict[str, list[str]] = {}
     for job in plan if archives else ():

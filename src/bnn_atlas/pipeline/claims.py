@@ -1,4 +1,4 @@
-"""What the rule that judges claims is given."""
+"""Input of the rule that judges claims."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -17,7 +17,7 @@ def claim_targets(atlas: Atlas) -> dict[str, tuple[list[str], str]]:
 
 
 def claimed_studies(atlas: Atlas, studies: Iterable[str]) -> list[dict[str, Any]]:
-    """The claims of studies, with what is needed from their runs to judge them, as plain data."""
+    """The claims of studies, with the facts about their runs that are needed to judge them, as plain data."""
     scale = atlas.settings.scale
     return [
         claimed_study(atlas.studies[study], atlas.claims[study], scale).model_dump(mode="json") for study in studies

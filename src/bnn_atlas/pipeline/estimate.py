@@ -1,4 +1,4 @@
-"""How long a plan takes, by the recorded times of the same or of similar jobs."""
+"""Estimate of the time that a plan takes, from recorded times of the same or similar jobs."""
 
 import csv
 import json
@@ -11,18 +11,20 @@ from statistics import fmean
 from typing import NamedTuple
 
 DEMO_SECONDS = 0.8
-"""Of a job at scale `demo` on one core: 336 core-seconds for 460 jobs, measured on a quiet machine with two cores."""
+"""Seconds per job at scale `demo` on one core: 336 core-seconds for 460 jobs, measured on an idle machine with two
+cores."""
 SAMPLED = 20
-"""Largest number of benchmarks of a rule in the results that are read to estimate a job that has none."""
+"""Largest number of a rule's benchmarks that are read to estimate a job without one."""
 
 
 class Estimate(NamedTuple):
-    """What the jobs of a plan take."""
+    """Estimated times of the jobs of a plan."""
 
     work: dict[int, float]
     """Number of a job -> seconds on one core."""
     known: int
-    """How many of the jobs have a time of themselves or of another split, block or figure of the same run."""
+    """Number of jobs with a recorded time, either their own or one of another split, block or figure of the same
+    run."""
     cores: int
     smaller: bool
     """Whether the times are of a smaller scale."""
@@ -31,7 +33,7 @@ class Estimate(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """What the jobs take if all cores are always busy, or what the longest chain takes, if that is more."""
+        """Time of the jobs if all cores are always busy, or time of the longest chain, if that is longer."""
         return max(sum(self.work.values()) / self.cores, self.longest)
 
     def __str__(self) -> str:
@@ -46,7 +48,7 @@ class Estimate(NamedTuple):
 
 
 class Times:
-    """Recorded times of jobs: those in the results of the scale, and those that docs/results keeps."""
+    """Recorded times of jobs, from the results of the scale and from docs/results."""
 
     def __init__(self, benchmarks: Path, kept: Path, scale: str) -> None:
         """Read what is kept.
@@ -73,7 +75,7 @@ class Times:
         self._made: dict[str, float | None] = {}
 
     def __call__(self, name: str) -> tuple[float, bool]:
-        """Seconds of a job on one core, and whether they are of this job or this run.
+        """Seconds of a job on one core, and whether this time was recorded for this job or run.
 
         Args:
             name: path of its benchmark below the folder of benchmarks, without the ending.
@@ -147,5 +149,5 @@ def seconds_in(file: Path) -> float | None:
 
 
 def _number(*texts: str) -> float:
-    """The largest of several numbers; what is no number counts as 0."""
+    """The largest of several numbers; texts that are not numbers count as 0."""
     return max(float(text) if text.replace(".", "", 1).isdigit() else 0.0 for text in texts)

@@ -44,7 +44,7 @@ def farewell(
     targets: Collection[str],
     seconds: float,
 ) -> Farewell:
-    """The last lines of a run; if only some targets were asked for, they say what was made for these.
+    """The last lines of a run; if only some targets were requested, these lines list what was made for them.
 
     Args:
         atlas: the configuration.
@@ -52,7 +52,7 @@ def farewell(
         figures: the figures of its studies.
         known: all existing targets.
         missing_r: what to install if R cannot draw; else None.
-        targets: what was asked for; empty for everything.
+        targets: the requested targets; empty for everything.
         seconds: since Snakemake started.
     """
     if targets and "all" not in targets:

@@ -51,7 +51,7 @@ JUDGING = (
     "bnn_atlas.config.runs.expansion",
     "bnn_atlas.config.language.base",
 )
-"""Code behind what claims and pages are given as settings, which are compared on their own."""
+"""Code that prepares settings for claims and pages; these settings are compared separately."""
 ENDINGS: dict[Section, str] = {"subset": "parquet", "grid": "npz", "functions": "npz", "surface": "npz"}
 """Section -> ending of the file that is made for it."""
 
@@ -100,7 +100,7 @@ class Figure:
 
     @property
     def inputs(self) -> dict[str, list[str]]:
-        """Name -> the files of this name that it reads, one for each run and split, in order."""
+        """Name -> the files with this name that the figure reads, one for each run and split, in order."""
         inputs: dict[str, list[str]] = dict(self._claims)
         for run, split in self._splits:
             for name, file in self._files(run, split).items():
@@ -117,7 +117,7 @@ class Figure:
 
     @property
     def settings(self) -> list[dict[str, Any]]:
-        """All that it is drawn from, split into single named settings, so that a message can name one that changed.
+        """All settings that determine the figure, each under its own name, so that a message can name the changed one.
 
         Settings that all runs of an entry share are listed once.
         """
@@ -190,13 +190,13 @@ class Figure:
 
     @property
     def reduced(self) -> str:
-        """A sentence of a caption with what the scale changes in the paper's settings; empty if it changes nothing."""
+        """A sentence for the caption with the scale's changes to the paper's settings; empty if there are none."""
         texts = [f"``{entry}`` (``{'; '.join(of)}``)" for entry, of in self._reductions.items() if of]
         return f"Scale ``{self._atlas.settings.scale}`` changes {', '.join(texts)}." if texts else ""
 
     @property
     def _reductions(self) -> dict[str, list[str]]:
-        """Entry -> what the scale changes in its runs."""
+        """Entry -> the scale's changes to its runs."""
         return {name.removesuffix(run.name) + run.entry: list(run.reductions) for name, run in self.runs.items()}
 
     @property
@@ -218,7 +218,7 @@ class Figure:
         return names | {name: FILES[name] for name in own}
 
     def _files(self, run: Run, split: int) -> dict[str, str]:
-        """Files that a run and split has once; those of further sets only if it has such sets."""
+        """Files that exist once per run and split; files of further sets only if the run has such sets."""
         return {
             name: self._paths.of(run, split, file)
             for name, file in self._names.items()
@@ -226,7 +226,7 @@ class Figure:
         }
 
     def _parts(self, run: Run, split: int) -> dict[str, dict[str, str]]:
-        """Files that a run and split has once for each reference or alignment."""
+        """Files of a run and split that exist once per reference or alignment."""
         aligned = alignments_of(self._atlas.studies[run.study], run)
         shown = [name for name in aligned if name in (self.config.alignments or aligned)]
         names = {"{reference}": run.config.evaluate.references, "{alignment}": shown}
@@ -263,7 +263,7 @@ class Figure:
 
 
 class Figures:
-    """All figures of the loaded studies, their targets, and what claims and pages show of them."""
+    """All figures of the loaded studies, their targets, and their use in claims and pages."""
 
     def __init__(self, atlas: Atlas, paths: Paths, missing_r: object, taken: Collection[str] = ()) -> None:
         """`missing_r` is true if R cannot draw here; `taken` has the names of all other rules and targets.
@@ -299,7 +299,7 @@ class Figures:
 
     @cached_property
     def by_section(self) -> dict[Section, dict[str, Model]]:
-        """Section -> the digest in the file name -> settings, for all figures that ask for one."""
+        """Section -> digest in the file name -> settings, for all figures with such a section."""
         found: dict[Section, dict[str, Model]] = {section: {} for section in ENDINGS}
         for figure in self.all:
             for section, settings in figure.sections.items():
@@ -397,7 +397,7 @@ def section_file(section: Section, settings: Model) -> str:
 
 
 def code(*roots: str, without: Iterable[str]) -> list[dict[str, str]]:
-    """Settings by which a result is made again when its code changes: a digest of the definitions that the roots reach.
+    """Settings that make a result run again when its code changes: a digest of all definitions that the roots reach.
 
     Further settings are the contents of the templates next to the roots, and of published numbers if the roots read
     any.
@@ -411,7 +411,7 @@ def code(*roots: str, without: Iterable[str]) -> list[dict[str, str]]:
 
 @cache
 def _version(file: Path) -> dict[str, str]:
-    """A setting that stands for a file by its content, not by its time."""
+    """A setting that identifies a file by its content, not by its modification time."""
     return {str(file.relative_to(REPOSITORY)): hashlib.sha256(file.read_bytes()).hexdigest()[:12]}
 
 
@@ -463,7 +463,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
 
 
 def _marks(runs: Iterable[Run], atlas: Atlas) -> dict[str, list[str]]:
-    """What the note of a picture has to say about its runs; empty if there is nothing to say."""
-    # There is little room below a picture; only tables give the reasons for a mark, and what follows from it.
+    """Marks that the note of a picture must show about its runs; empty if there are none."""
+    # There is little room below a picture, so only tables give the reasons for a mark and its consequences.
     found = list(dict.fromkeys(re.split(r":| \(", mark)[0] for run in runs for mark in marks(run, atlas.datasets)))
     return {"marks": found} if found else {}

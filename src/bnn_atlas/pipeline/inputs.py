@@ -1,4 +1,4 @@
-"""Input functions of the rules: what wildcards stand for, and which files a job needs."""
+"""Input functions of the rules: the objects that wildcards name, and the files that a job needs."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -79,7 +79,7 @@ class Inputs:
         return self._start(self.run(w), int(w.split), int(w.block))
 
     def starts(self, w: Wildcards) -> list[str]:
-        """The same for all blocks of a run and split."""
+        """The starts of all blocks of a run and split."""
         run = self.run(w)
         return [self._start(run, int(w.split), block) for block in range(run.config.blocks)]
 
@@ -191,7 +191,7 @@ class Inputs:
         return found[w.alignment]
 
     def aligned_by(self, w: Wildcards) -> dict[str, Any]:
-        """The settings of an alignment in plain values, without its run, which the path determines."""
+        """The settings of an alignment as plain values, without its run, which is part of the path."""
         return self.alignment(w).model_dump(mode="json")
 
     def of_alignment(self, w: Wildcards) -> dict[str, Any]:
@@ -310,11 +310,11 @@ class Inputs:
         }
 
     def marks(self, w: Wildcards) -> list[str]:
-        """What the note on every row of a run has to say."""
+        """Marks that the note on every row of a run must contain."""
         return marks(self.run(w), self.atlas.datasets)
 
     def described(self, w: Wildcards) -> dict[str, Any]:
-        """How the archive of a run describes it."""
+        """Description of a run in its archive."""
         run, study = self.run(w), self.atlas.studies[w.study].config
         return {
             "study": w.study,
@@ -330,7 +330,7 @@ class Inputs:
         }
 
     def published(self, w: Wildcards) -> dict[str, Any]:
-        """How the archive of a figure or a study describes it, and what data there are."""
+        """Description of a figure or a study in its archive, with a list of the data."""
         return {
             "target": w.target,
             "papers": {name: study.config.paper for name, study in self.atlas.studies.items()},
@@ -345,7 +345,7 @@ class Inputs:
         }
 
     def archives(self, w: Wildcards) -> list[str]:
-        """The archives that are asked for: of figures and studies, or of the runs that studies name under `export`."""
+        """The requested archives: of figures and studies, or of the runs that studies list under `export`."""
         if what := self.atlas.settings.what:
             return [self.paths.results_of(target) for target in what]
         return [
@@ -356,7 +356,7 @@ class Inputs:
         ]
 
     def grid_points(self, study: str) -> dict[str, dict[str, Any]]:
-        """Run -> its entry, its values in the entry's grid, what every table has to say about it, and its twin."""
+        """Run -> its entry, its values in the entry's grid, its marks for every table, and its twin."""
         runs = self.atlas.studies[study].runs
         twins = {_without_kernel(run): name for name, run in runs.items() if run.config.kernel != "auto"}
         return {
@@ -392,7 +392,7 @@ class Inputs:
         return [self.paths.of(run, split, f"block{block}/trace.zarr") for block in range(run.config.blocks)]
 
     def depth(self, run: Run) -> int:
-        """Number of runs one after another on whose draws a run stands."""
+        """Length of the chain of runs on whose draws a run depends."""
         source = self._sources.of(run)
         return 0 if source is None else 1 + self.depth(source)
 
@@ -412,5 +412,5 @@ class Inputs:
 
 
 def _without_kernel(run: Run) -> str:
-    """A run's settings as text, without the one that decides nothing but how its gradients are rounded."""
+    """A run's settings as text, without `kernel`, which affects only the rounding of gradients."""
     return run.config.model_copy(update={"kernel": "auto", "description": ""}).model_dump_json()

@@ -1,4 +1,4 @@
-"""What results were made from, according to records and Snakemake's metadata, and whether that is today's settings."""
+"""Settings and inputs of results, from records and Snakemake's metadata, and whether these are still up to date."""
 
 import ast
 import json
@@ -17,7 +17,7 @@ LONGEST = 254
 
 
 def as_metadata(path: str, results: str) -> dict[str, Any]:
-    """What the record of a file says, as Snakemake's metadata have it; empty if the record does not say it."""
+    """The record of a file in the format of Snakemake's metadata; empty if the record lacks these facts."""
     record = made_by(path, results)
     if "settings" not in record:
         return {}
@@ -30,13 +30,13 @@ def as_metadata(path: str, results: str) -> dict[str, Any]:
 
 
 class Metadata:
-    """What Snakemake takes for the truth about the results of one scale (`hooks.keep_metadata`)."""
+    """Metadata that Snakemake uses for the results of one scale (`hooks.keep_metadata`)."""
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
         self.results = str(self._folder.parent)
         self.of = lru_cache(maxsize=None)(self._read)
-        """Of a file by its path; empty if there are none."""
+        """Path of a file -> its metadata; empty if there are none."""
 
     def made_from(self, path: str) -> dict[str, Any]:
         """Name of each recorded setting -> its value."""

@@ -64,13 +64,13 @@ figures:
   convergence: {{ draw: rhat_histograms, runs: [exact, mile] }}
 """
 IDS = re.compile(r"(.*[ _.-])?id|idx|index|nr|row|row[ _.-]?(nr|number|names?)|#|obs|unnamed: 0")
-"""Names of columns that tell rows apart, in lower case."""
+"""Names of columns that identify rows, in lower case."""
 START, SWEEP = 45.0, 2.5e-3
-"""Seconds of a run on 2 cores: those that do not depend on the data, and those per training row and parameter."""
+"""Seconds of a run on 2 cores: a constant, and the time per training row and parameter."""
 
 
 def new(data: Path, target: str, name: str | None, task: str | None, root: Path) -> str:
-    """Check a table, write its entry and a study into `root`/config, and say what was guessed and what to do next.
+    """Check a table, write its entry and a study into `root`/config, and return a report of the guesses and next steps.
 
     Nothing is written, and nothing that exists is replaced, if anything is wrong. Raises ConfigError.
     """
@@ -143,7 +143,7 @@ def _guessed(data: Path, target: str, task: str | None) -> Survey:
 
 
 def _id(name: str, first: bool, values: Sequence[float], left_out: int) -> str:
-    """Why a column only tells the rows apart; '' if it does not. Rows that are left out make gaps in a count."""
+    """Why a column only identifies rows; '' if it does not. Rows that are left out make gaps in a row count."""
     if not all(value.is_integer() for value in values) or len(set(values)) < len(values):
         return ""
     if IDS.fullmatch(name.casefold()):

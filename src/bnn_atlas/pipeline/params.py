@@ -20,18 +20,18 @@ CODE = "code"
 TOLD = "told:"
 """Prefix in the name of a param that only the job uses."""
 EXPORTED = ("posterior", "dataset", "split", "seed", "warmstart", "initial", "start", "method", "chains", "stopping")
-"""Fields of a run's settings that are in its archive: all that its draws depend on."""
+"""Fields of a run's settings that are in its archive: all fields that affect its draws."""
 
 
 def run_settings(inputs: Inputs, *fields: str) -> dict[str, Param]:
-    """Param for each field of a run's settings; `posterior` stands for all fields that define the posterior."""
+    """Param for each field of a run's settings; `posterior` means all fields that define the posterior."""
     posterior = tuple(PosteriorConfig.model_fields) if "posterior" in fields else ()
     names = {name: f"posterior.{name}" for name in posterior} | {name: name for name in fields if name != "posterior"}
     return {field: _field(inputs, field, name) for field, name in names.items()}
 
 
 def row_settings(inputs: Inputs) -> dict[str, Param]:
-    """Params of a rule that writes rows of a run's metrics: the rows' first columns, and what every note has to say."""
+    """Params of a rule that writes rows of a run's metrics: the rows' first columns, and the marks for every note."""
     return named(identity=inputs.identity, marks=inputs.marks)
 
 
@@ -111,8 +111,8 @@ def plain(value: Any) -> Any:
 def settings(params: Any) -> dict[str, Any]:
     """The settings of a job from its params: `{"a.b": 1}` and `{"c": 2}` become `{"a": {"b": 1}, "c": 2}`.
 
-    Hashes of code are left out, since a job finds those of the code that it runs, and so are params without a name. A
-    value that is not a dictionary gets the param's name.
+    Params without a name are left out, and so are hashes of code, since a job computes the hashes of its own code. A
+    value that is not a dictionary is stored under the param's name.
 
     Args:
         params: with `items()`, as Snakemake gives them to a script.

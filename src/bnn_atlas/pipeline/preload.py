@@ -38,7 +38,8 @@ PACKAGES = (
     "zarr",
 )
 LEFT_OUT = ("config", "library", "pipeline")
-"""Rooms of which jobs need little except the steps. All others are imported, except modules that import BlackJAX."""
+"""Rooms from which jobs need little except the steps. All other rooms are imported, except modules that use
+BlackJAX."""
 
 
 def without_blackjax(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What jobs ask for: cores, memory and GPUs."""
+"""Resources that jobs request: cores, memory and GPUs."""
 
 from collections.abc import Callable
 from functools import partial
@@ -63,8 +63,9 @@ class JobResources:
     def groups(self) -> dict[str, Callable[[Wildcards], str]]:
         """Rule -> the group of a job; groups of small jobs can share a Slurm job.
 
-        Small are the jobs of networks on tables and those that only compare or copy numbers. A run that stands on
-        another run's draws is in a later group, since no group may wait for itself. On GPUs no jobs share one.
+        Jobs count as small if their networks are for tables, or if they only compare or copy numbers. A run that
+        depends on another run's draws is in a later group, since no group may wait for itself. GPU jobs do not share a
+        Slurm job.
         """
         if self._gpu:
             return {}
@@ -97,7 +98,7 @@ class JobResources:
         return CORES_BESIDE_GPU if self._gpu else min(chains * shards, MOST_CORES)
 
     def _memory(self, gradient_memory_mb: int, input_mb: float, threads: int) -> int:
-        """Megabytes for what each device of a CPU holds: rows as 4-byte numbers, and what a gradient over them keeps.
+        """Megabytes for each device of a CPU: rows as 4-byte numbers, and the intermediate values of a gradient.
 
         The prepared file may hold single bytes, and rows are in memory twice while they are being copied to the device.
         """

@@ -1,4 +1,4 @@
-"""What the page of a study is made from, as plain data: the files that may exist, and how they are made."""
+"""Input of a study's page, as plain data: the files that may exist, and how they are made."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,7 +29,7 @@ LENGTH = 12
 
 
 Page = tuple[dict[str, Any], str, str | None]
-"""What a page is made from, the commands that make it, and the folder of an earlier page (`steps.study_page`)."""
+"""The plan of a page, the commands that make it, and the folder of an earlier page (`steps.study_page`)."""
 
 
 def pages(
@@ -58,7 +58,7 @@ def commands(paths: Paths, study: str) -> str:
 
 
 def page_plan(atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, study: str) -> dict[str, Any]:
-    """All that `steps.study_page` has to know about a study."""
+    """Everything that `steps.study_page` needs to know about a study."""
     config, runs = atlas.studies[study].config, atlas.studies[study].runs
     drawn = [figure for figure in figures.all if figure.study == study]
     about = {"name": study, "title": config.title, "paper": config.paper, "differences": list(config.differences)}
@@ -99,7 +99,7 @@ def page_plan(atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, stud
 
 
 def _steps(atlas: Atlas, study: str) -> list[tuple[str, str, int, list[str]]]:
-    """For each step of a study: its name, what it takes, its number of claims, and its runs."""
+    """For each step of a study: its name, the time it takes, its number of claims, and its runs."""
     claims = atlas.claims.get(study)
     if claims is None:
         return []
@@ -135,7 +135,7 @@ def _determining(run: Run, atlas: Atlas) -> dict[str, Any]:
 
 
 def _run(run: Run, atlas: Atlas, inputs: Inputs) -> dict[str, Any]:
-    """A run: its settings, its hashes and, for each split, its files and what its traces have to be made from."""
+    """A run: its settings, its hashes and, for each split, its files and the required inputs of its traces."""
     splits = []
     tables = inputs.tables_of(run)
     for split in range(run.config.split.count):
@@ -166,7 +166,7 @@ def _run(run: Run, atlas: Atlas, inputs: Inputs) -> dict[str, Any]:
 
 
 def _figure(figure: Figure, atlas: Atlas) -> dict[str, Any]:
-    """A figure: its files, its settings, their hash, what its files have to be made from, and how a page draws it.
+    """A figure: its files, its settings and their hash, the required inputs of its files, and how a page draws it.
 
     A page can draw a figure of the judged claims (`of_claims`), and one that shows only metric tables (`of_rows`).
     """

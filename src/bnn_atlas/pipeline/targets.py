@@ -1,4 +1,4 @@
-"""Targets by name: what each makes, the steps for checking claims, and what an unknown target was meant to be."""
+"""Targets by name: what each makes, the steps for checking claims, and suggestions for unknown targets."""
 
 import json
 import re
@@ -25,7 +25,7 @@ FOLDERS = (
 
 
 def check_studies(atlas: Atlas, rules: Collection[str]) -> None:
-    """Refuse studies whose names are those of rules, of folders of results, or no names of targets.
+    """Reject study names that clash with a rule or results folder, or that are not valid target names.
 
     Raises ConfigError.
     """
@@ -40,13 +40,13 @@ def check_studies(atlas: Atlas, rules: Collection[str]) -> None:
 
 
 def check_mending(targets: Collection[str]) -> None:
-    """Refuse `mend=true` for these targets, unless they are the target `check` alone: no other target mends anything.
+    """Reject `mend=true` unless `check` is the only target requested: no other target mends anything.
 
     Raises ConfigError.
     """
     if {*targets} != {"check"}:
         raise ConfigError(
-            f"mend = true is for the target check alone, but {', '.join(targets) or 'everything'} is asked for; call "
+            f"mend=true works only with the target check, but you requested {', '.join(targets) or 'everything'}; call "
             "`snakemake --cores 2 check --config mend=true`, then the other targets without mend"
         )
 
@@ -62,7 +62,7 @@ def wrong_name(study: str, others: Collection[str]) -> str:
 
 
 def steps(claims: Mapping[str, ClaimsConfig], taken: Collection[str] = ()) -> dict[str, dict[str, Step]]:
-    """Name of each step -> the studies that have it, each with its own entry for it.
+    """Name of each step -> the studies that define the step -> each study's entry.
 
     Raises ConfigError if a name is `taken` by another target, or if studies give a step different scales.
     """
@@ -84,7 +84,7 @@ def steps(claims: Mapping[str, ClaimsConfig], taken: Collection[str] = ()) -> di
 
 
 def wanted_scale(claims: Mapping[str, ClaimsConfig], argv: Sequence[str]) -> Scale | None:
-    """The scale of the step that a command line asks for; None if it asks for none, or gives a scale itself.
+    """The scale of the step requested on a command line; None if no step is requested, or if a scale is given.
 
     Raises ConfigError for steps with different scales.
     """
@@ -92,12 +92,12 @@ def wanted_scale(claims: Mapping[str, ClaimsConfig], argv: Sequence[str]) -> Sca
         return None
     scales = {step.scale for name, of in steps(claims).items() if name in argv for step in of.values()}
     if len(scales) > 1:
-        raise ConfigError(f"these steps are at scales {' and '.join(sorted(scales))}; ask for one after the other")
+        raise ConfigError(f"these steps are at scales {' and '.join(sorted(scales))}; request them one at a time")
     return scales.pop() if scales else None
 
 
 def step_inputs(atlas: Atlas, inputs: Inputs, figures: Figures, name: str) -> list[str]:
-    """Files that a step needs: tables of the runs behind its claims, tables of their warm starts alone, and figures.
+    """Files that a step needs: tables of the runs behind its claims, tables of these runs' warm starts, and figures.
 
     Empty at scales other than the step's.
     """
@@ -115,7 +115,7 @@ def step_inputs(atlas: Atlas, inputs: Inputs, figures: Figures, name: str) -> li
 
 
 def wrong_scale(claims: Mapping[str, ClaimsConfig], name: str, scale: Scale) -> str | None:
-    """The message for a step that is asked for at another scale than its own; None if nothing is wrong."""
+    """Error message for a step requested at a scale other than its own; None if the scale is right."""
     of: Iterable[Step] = steps(claims).get(name, {}).values()
     for step in of:
         if step.scale != scale:
@@ -129,12 +129,12 @@ class Targets:
     def __init__(
         self, atlas: Atlas, paths: Paths, figures: Figures, runs: Mapping[str, Sequence[str]] | None = None
     ) -> None:
-        """`runs`: name of a run, or of an entry -> the tables that it stands for as a target."""
+        """`runs` maps each run or entry name to the tables built when this name is requested as a target."""
         self._atlas, self._paths, self._figures = atlas, paths, figures
         self.runs = dict(runs or {})
 
     def figure(self, target: str) -> Figure | None:
-        """The figure that a target stands for, by its bare name or as `<study>_<figure>`."""
+        """The figure requested by a target: its bare name, or `<study>_<figure>`."""
         return {figure.target: figure for figure in self._figures.all}.get(target) or self._figures.targets.get(target)
 
     @property
@@ -153,13 +153,13 @@ class Targets:
         return "\n".join(text for target in sorted(targets) if (text := self.refusal(target, rules)))
 
     def at_its_scale(self, name: str) -> list[str]:
-        """No files, as the input of a rule that exists only at some scales; ConfigError at the others."""
+        """Empty input list for a rule available only at some scales; raises ConfigError at other scales."""
         if wrong := self._of_step(name):
             raise ConfigError(wrong)
         return []
 
     def packed(self, target: str, files: Sequence[str]) -> Sequence[str]:
-        """The files that a target stands for, to be packed; ConfigError if there are none."""
+        """The files of a target, to be packed; ConfigError if there are none."""
         if not files:
             near = did_you_mean(target, [*self._atlas.studies, *self.sentences])
             raise ConfigError(f"what = '{target}': no figure, study or other target that makes results{near}")
@@ -175,7 +175,7 @@ class Targets:
 
     @property
     def _runs(self) -> dict[str, Run]:
-        """Runs by name, and entries with a grid by the first of their runs."""
+        """Name of each run -> the run; name of each entry with a grid -> its first run."""
         runs = [run for study in self._atlas.studies.values() for run in study.runs.values()]
         return {run.entry: run for run in reversed(runs)} | {run.name: run for run in reversed(runs)}
 
@@ -233,5 +233,5 @@ def about(figure: Figure) -> str:
 
 
 def _unknown(path: str, what: str, name: str, known: Collection[str]) -> str | None:
-    """The refusal of a name in a path; None for a known name."""
+    """Error message if a path contains an unknown name; None if the name is known."""
     return None if name in known else f"{path}: no {what} '{name}' at this scale{did_you_mean(name, known)}"

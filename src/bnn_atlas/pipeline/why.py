@@ -1,4 +1,4 @@
-"""What made a file, a figure or a run, by the records of its jobs, and what Snakemake would run for it now and why."""
+"""How a file, a figure or a run was made, from the records of its jobs, and what Snakemake would run for it now."""
 
 import csv
 import json
@@ -38,11 +38,11 @@ LINES = TextWrapper(100, "  ", "    ", break_long_words=False, break_on_hyphens=
 MOST = 20
 """Largest number of these parts."""
 OF_PROCESSOR = {"processor": "", "vector_bits": "bits of a vector: ", "cache_kib": "KiB of first-level cache: "}
-"""Field of a record -> what stands before its value."""
+"""Field of a record -> text printed before its value."""
 
 
 def why(asked: str, root: Path) -> str:
-    """What `python -m bnn_atlas why` says about a file, a figure or a run; ConfigError if it is none of these."""
+    """Output of `python -m bnn_atlas why` for a file, a figure or a run; ConfigError for anything else."""
     settings = read_settings(root / "config" / "config.yaml")
     path = os.path.relpath(asked) if "/" in asked else asked
     page = _page(Path(path)) if "/" in path else None

@@ -1,4 +1,4 @@
-"""A run as a whole: what the command line asks for, less time to plan and to schedule, and its last lines."""
+"""A run as a whole: the targets on its command line, faster planning and scheduling, and its last lines."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -47,7 +47,7 @@ def jobs_to_run(workflow: Any, benchmarks: str) -> Iterator[tuple[int, str | Non
 
 
 def files_of(workflow: Any, *targets: str) -> list[str]:
-    """The files that rules of these names make or, if they make none, ask for, as far as they are known by name."""
+    """The outputs of rules with these names or, if a rule has none, its inputs, as far as their names are known."""
     chosen = [rule for rule in workflow.rules if rule.name in targets]
     files = [file for rule in chosen for file in rule.output or rule.input]
     return [str(file) for file in files if isinstance(file, str) and "{" not in file]

@@ -95,7 +95,7 @@ def require_slurm(
 
 
 def refuse_unknown_gpus(texts: Sequence[str]) -> None:
-    """Stop with a one-line error if a `gpu_model` is asked for that the cluster does not list and would refuse.
+    """Stop with a one-line error if a requested `gpu_model` is not listed by the cluster, which would reject it.
 
     Args:
         texts: the profiles, and each word of the command line.

@@ -1,4 +1,4 @@
-"""Whether all results are what their records say."""
+"""Check that all results match their records."""
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ SHOWN = 12
 
 
 class Found(NamedTuple):
-    """Paths below the results that are not as recorded; `whole` counts those that are."""
+    """Paths below the results that do not match their records; `whole` counts the matching ones."""
 
     whole: int
     damaged: dict[Path, Path]
@@ -25,7 +25,7 @@ class Found(NamedTuple):
     stale: list[Path]
     """Made from results that have been made again since, with other contents."""
     unrecorded: list[Path]
-    """First those from which others were made."""
+    """Results without a record; the ones from which others were made come first."""
     left_over: list[Path]
 
     def text(self, results: Path, mend: bool, shown: int | None = None) -> str:

@@ -121,7 +121,7 @@ def _counted(trace: Pool, last: bool) -> Draws:
 
 
 def _settings(problem: Problem, trace: Pool, posterior: Mapping[str, Any], last: bool) -> dict[str, Any]:
-    """What predictions depend on, besides rows and code."""
+    """Settings that predictions depend on, apart from rows and code."""
     rows = problem.split
     facts = {"shape": rows.shape, "classes": len(rows.classes), "vocabulary": rows.vocabulary}
     draws = [_origin(block) for block in trace.blocks]

@@ -144,7 +144,7 @@ def score_referee(
 
 
 def _convergence(table: str | Path) -> str:
-    """What a run's metric table says about the run as a reference; empty for a run without Markov chains."""
+    """Remark on a run as a reference, from its metric table; empty for a run without Markov chains."""
     rows = read_table(table)
     return next((note.split("; ")[0] for note in rows.loc[rows["metric"] == FIT, "note"]), "")
 

@@ -38,7 +38,7 @@ def take_starts(
         draw: `last` for a chain's last draw, `best` for the (first) draw with the highest log posterior; other
             positions are in `arrays`.
         array: name of the array [chain, P] in these files.
-        members: numbers of the chains of this block.
+        members: indices of the chains of this block.
 
     Raises:
         DataError: a file does not have that array, or a position is not finite.
@@ -101,7 +101,7 @@ def warm_start(
     seed: int,
     initial: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Train the ensemble members whose numbers are given, and write their parameters and losses (.npz).
+    """Train the ensemble members with the given indices, and write their parameters and losses (.npz).
 
     Returns what goes into the record: the name of the kernel.
 

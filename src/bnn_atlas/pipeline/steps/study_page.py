@@ -135,7 +135,7 @@ def study_page(
 
 
 def whole_site(site: str | Path, *, pages: Mapping[str, tuple[Mapping[str, Any], str, None]]) -> None:
-    """Write the site of studies of which everything is made; `pages` as in `study_pages`."""
+    """Write the site of studies whose results are complete; `pages` as in `study_pages`."""
     for folder, (plan, command, _) in pages.items():
         made, metadata = plan["made"], Metadata(plan["metadata"])
         origins = {
@@ -308,7 +308,7 @@ def _chains(claimed: ClaimedStudy | None) -> set[int]:
 def _densities(judgements: Collection[Judgement], measured: Measured) -> dict[tuple[str, int, str, int], np.ndarray]:
     """The values per row behind the error of a difference, for claims with one run and split on each side.
 
-    They are kept instead of the differences, so that two runs from different sessions can be paired.
+    These values are kept instead of the differences, so that two runs from different sessions can be paired.
     """
     found = {}
     for judged in judgements:
@@ -327,7 +327,7 @@ def _of_claims(plan: Mapping[str, Any], work: Path) -> dict[str, list[Path]]:
 
 
 def _of_rows(plan: Mapping[str, Any], piece: Piece, there: Collection[str], work: Path) -> dict[str, list[Path]]:
-    """Draw figures that need only metric tables, unless they are `there`, if all their runs are available."""
+    """Draw the figures that need only metric tables, if their runs are available and they are not `there` yet."""
     rows = dict(iter(piece.table.groupby(["run", "split"])))
     made = {}
     for name, figure in plan["figures"].items():
