@@ -1,6 +1,6 @@
-"""The metrics that the tables can hold: name, direction, unit and one line each.
+"""The metrics that tables can contain: name, direction, unit and a one-line description of each.
 
-docs/metrics.md is made from this list by `python -m bnn_atlas.config.metrics`.
+`python -m bnn_atlas.config.metrics` generates docs/metrics.md from this list.
 """
 
 import math
@@ -10,20 +10,20 @@ from typing import Literal, NamedTuple
 
 
 class Metric(NamedTuple):
-    """A metric as it is named in the column `metric`."""
+    """A metric, under its name in the column `metric`."""
 
     name: str
     about: str
     better: Literal["higher", "lower", ""] = ""
-    """Empty for what is neither."""
+    """Empty if neither direction is better."""
     unit: str = ""
     at: str = ""
-    """What the column `at` holds; empty for a metric without a parameter."""
+    """Content of the column `at`; empty for a metric without a parameter."""
 
 
 NATS, TARGET = "nats", "standardised target"
 SPACES = {"weight": "scalar parameters", "function": "function values at test rows"}
-"""Quantities whose convergence is measured: part of a metric's name -> quantities."""
+"""Part of a metric's name -> quantities whose convergence it measures."""
 RATES = {
     "per_gradient": "per gradient evaluation of the sampling phase",
     "per_gradient_total": "per gradient evaluation of all phases",
@@ -72,9 +72,9 @@ REGRESSION = (
     ),
     Metric("lppd_original_units", "LPPD for targets in their own units: lppd - log of their scale", "higher", NATS),
     Metric("nll_moment_matched", "negative log density under one Gaussian with the mixture's moments", "lower", NATS),
-    Metric("coverage", "share of rows inside the central predictive interval", at="nominal level"),
+    Metric("coverage", "fraction of rows inside the central predictive interval", at="nominal level"),
     Metric("calibration_error", "root mean square of nominal minus observed coverage over the levels", "lower"),
-    Metric("pit_histogram", "share of rows whose predictive CDF value lies in a bin", at="right edge of the bin"),
+    Metric("pit_histogram", "fraction of rows whose predictive CDF value lies in a bin", at="right edge of the bin"),
     Metric("noise_sd", "standard deviation of the noise, root mean square over draws and test rows", "", TARGET),
     Metric(
         "crps", "continuous ranked probability score of the predictive distribution, mean over rows", "lower", TARGET
@@ -106,7 +106,7 @@ ROWS = (
     Metric("rows_train", "number of rows that training or the likelihood sees, validation rows included", "", "rows"),
 )
 CLASSIFICATION = (
-    Metric("accuracy", "share of rows whose most probable class is the label", "higher"),
+    Metric("accuracy", "fraction of rows whose most probable class is the label", "higher"),
     Metric("accuracy_chain_mean", "accuracy of single chains, mean over chains", "higher"),
     Metric("accuracy_chain_min", "accuracy of single chains, lowest", "higher"),
     Metric("accuracy_chain_max", "accuracy of single chains, highest", "higher"),
@@ -130,19 +130,19 @@ CLASSIFICATION = (
     Metric(
         "calibration_confidence",
         "mean confidence in a bin, bins with equal numbers of rows",
-        at="share of rows up to the bin's end",
+        at="fraction of rows up to the bin's end",
     ),
     Metric(
         "calibration_accuracy",
         "accuracy in a bin, bins with equal numbers of rows",
-        at="share of rows up to the bin's end",
+        at="fraction of rows up to the bin's end",
     ),
     Metric(
         "calibration_share",
-        "share of rows in a bin (bins differ only if confidences tie)",
-        at="share of rows up to the bin's end",
+        "fraction of rows in a bin (bins differ only if confidences tie)",
+        at="fraction of rows up to the bin's end",
     ),
-    Metric("entropy_histogram", "share of rows whose predictive entropy lies in a bin", at="right edge of the bin"),
+    Metric("entropy_histogram", "fraction of rows whose predictive entropy lies in a bin", at="right edge of the bin"),
     Metric("mce", "maximum calibration error, bins of equal width", "lower"),
     Metric("sce", "static calibration error, class by class", "lower"),
     Metric("agreement_ceiling", "agreement of a chain with the average of the others", "higher"),
@@ -165,15 +165,15 @@ SETS = (
         "area under the ROC curve for telling test rows from other rows by predictive entropy",
         "higher",
     ),
-    Metric("fpr95_confidence", "share of other rows that reach the confidence which 95 % of test rows reach", "lower"),
+    Metric("fpr95_confidence", "fraction of other rows with a confidence that 95 % of test rows reach", "lower"),
     Metric(
         "fpr95_entropy",
-        "share of other rows within the predictive entropy that 95 % of test rows do not exceed",
+        "fraction of other rows with at most the predictive entropy that 95 % of test rows do not exceed",
         "lower",
     ),
     Metric("mean_maximum_confidence_ood", "probability of the most probable class, mean over other rows"),
     Metric("predictive_entropy_ood", "entropy of the predictive distribution, mean over other rows", "", NATS),
-    Metric("agreement", "share of rows with the same most probable class as the reference", "higher", "", "reference"),
+    Metric("agreement", "fraction of rows with the reference's most probable class", "higher", "", "reference"),
     Metric("total_variation", "total variation distance from the reference, mean over rows", "lower", "", "reference"),
     Metric(
         "wasserstein_1",
@@ -238,7 +238,7 @@ REFEREE = (
     Metric("referee_lppd", "LPPD of all the referee's chains together", "higher", NATS),
     Metric("referee_lppd_change", "`referee_lppd` minus the LPPD of the run", "", NATS),
     Metric("referee_lppd_chain_mean", "LPPD of single chains of the referee, mean over chains", "higher", NATS),
-    Metric("referee_lppd_chain_change", "`referee_lppd_chain_mean` minus the same for the run", "", NATS),
+    Metric("referee_lppd_chain_change", "`referee_lppd_chain_mean` minus `lppd_chain_mean` of the run", "", NATS),
     Metric(
         "referee_rhat_max",
         "R-hat of the log posterior between the two halves of each of the referee's chains, largest",
@@ -251,7 +251,7 @@ REFEREE = (
         "draws",
     ),
     Metric("referee_trend", "rise of the referee's log-likelihood over its draws, mean over chains", "", NATS),
-    Metric("referee_mixed", "whether the referee has mixed (1) or not (0); if not, its values give no bound"),
+    Metric("referee_mixed", "whether the referee has mixed (1) or not (0); if not, its values are no bound"),
 )
 STATE = "rows and state of the second network"
 DEFINITIONS = {
@@ -372,11 +372,15 @@ CONVERGENCE += (
 MARGINALS = (
     Metric("marginal_sd", "standard deviation over all draws of all scalars in an array", at="array"),
     Metric(
-        "smaller_sign_share", "share of the draws of all scalars in an array that have the rarer sign", "", "", "array"
+        "smaller_sign_share",
+        "fraction of draws of the scalars in an array with the rarer sign",
+        "",
+        "",
+        "array",
     ),
     Metric(
         "prior_circle_share",
-        "share of hidden units whose two weights lie in the circle with 95 % of the prior (1-M-1 networks)",
+        "fraction of hidden units whose two weights lie in the circle with 95 % of the prior (1-M-1 networks)",
     ),
     Metric("weight_sd_dead_inputs", "root mean square of first-layer weights from inputs that never vary"),
     Metric(
@@ -418,11 +422,13 @@ ALIGNMENT = (
         "transpositions_to_frame", "NoT of the permutations that bring draws into the frame, mean", "", "", OF_ALIGNMENT
     ),
     Metric(
-        "cycle_consistency", "share of units for which P_ab P_bc = P_ac in triples of draws", "higher", "", OF_ALIGNMENT
+        "cycle_consistency",
+        "fraction of units with P_ab P_bc = P_ac in triples of draws",
+        "higher",
+        "",
+        OF_ALIGNMENT,
     ),
-    Metric(
-        "alignment_fixed", "whether the last pass for a barycentre moved no unit (1) or moved some (0)", at=OF_ALIGNMENT
-    ),
+    Metric("alignment_fixed", "whether the last pass for a barycentre moved no units (1) or some (0)", at=OF_ALIGNMENT),
     Metric(
         "draws_not_finite",
         "draws that were left out of an alignment because they are not finite",
@@ -438,23 +444,24 @@ SAMPLER = (
     Metric("bfmi_min", "Bayesian fraction of missing information of a chain, lowest; HMC and NUTS only", "higher"),
     Metric(
         "cut_short_share",
-        "share of transitions that were cut at the largest tree depth or number of integration steps",
+        "fraction of transitions cut short at the largest tree depth or number of integration steps",
         "lower",
     ),
     Metric("cut_short_share_chain_max", "`cut_short_share` of a single chain, highest", "lower"),
     Metric("divergences", "number of divergent steps in all chains", "lower"),
     Metric("divergences_chains", "number of chains with a divergent step", "lower"),
-    Metric("divergence_share", "share of steps that diverged", "lower"),
+    Metric("divergence_share", "fraction of steps that diverged", "lower"),
     Metric("guarded_steps", "number of steps in all chains that the energy guard undid", "lower"),
     Metric("guarded_steps_chains", "number of chains with a step that the energy guard undid", "lower"),
-    Metric("guarded_step_share", "share of steps that the energy guard undid", "lower"),
+    Metric("guarded_step_share", "fraction of steps that the energy guard undid", "lower"),
     Metric("energy_change_mean", "energy change in the last step before a draw, mean"),
     Metric(
-        "energy_change_sd", "energy change in the last step before a draw, root of its mean variance within a chain"
+        "energy_change_sd",
+        "energy change in the last step before a draw, root of its mean within-chain variance",
     ),
     Metric(
         "energy_change_variance_per_dimension",
-        "energy change in the last step before a draw, mean variance within a chain, per parameter",
+        "energy change in the last step before a draw, mean within-chain variance, per parameter",
     ),
     Metric("energy_change_max_abs", "energy change in the last step before a draw, largest absolute value"),
     Metric("energy_change_nonfinite", "number of draws with an energy change that is not finite", "lower"),
@@ -471,28 +478,28 @@ SAMPLER = (
 VARIATIONAL = (
     Metric(
         "elbo",
-        "evidence lower bound: log-likelihood and log-prior over T, plus entropy at the lower end of its bracket, mean "
+        "evidence lower bound: log-likelihood and log-prior over T, plus the lower bound on the entropy, mean "
         "over draws",
         "higher",
         NATS,
     ),
     Metric(
         "objective",
-        "the fit's objective, with its weights and its form of the entropy; the note names the bound that it equals",
+        "the fit's objective, with its own weights and form of the entropy; the note names the bound that it equals",
         "higher",
         NATS,
     ),
     Metric("entropy", "entropy of an implicit distribution, computed as for scoring draws, mean over draws", "", NATS),
     Metric(
         "entropy_error",
-        "error of `entropy` as the estimates state it: standard error over probes, plus `entropy_bracket`",
+        "estimated error of `entropy`: standard error over random probes, plus `entropy_bracket`",
         "lower",
         NATS,
     ),
     Metric("entropy_bracket", "how far `entropy` may be too large because Lanczos took too few steps", "lower", NATS),
     Metric("entropy_as_trained", "entropy in the form used by the fit, mean over draws", "", NATS),
-    Metric("entropy_is_bound", "share of draws at which the search for the smallest singular value has converged"),
-    Metric("skipped_updates", "updates that were skipped because something was not finite", "lower"),
+    Metric("entropy_is_bound", "fraction of draws at which the search for the smallest singular value has converged"),
+    Metric("skipped_updates", "updates that were skipped because a value was not finite", "lower"),
     Metric(
         "noise_sd_optimal",
         "single noise level that maximises the log-likelihood of the draws' functions, averaged over draws",
@@ -521,7 +528,7 @@ GROUPS = {
     "Classification": CLASSIFICATION,
     "Other sets and references": SETS,
     "A run against its referee, the same chains continued with a Metropolis test": REFEREE,
-    "Published variants, for studies that ask for them": PUBLISHED,
+    "Published variants, for studies that request them": PUBLISHED,
     "Pairs of networks, for runs with `evaluate.barriers`": PAIRS,
     "Pruned networks": PRUNED,
     "Rows": ROWS,
@@ -533,11 +540,11 @@ GROUPS = {
     "Cost and efficiency": COST,
 }
 OF_REFEREE = {metric.name for metric in REFEREE} - {f"referee_{of}" for of in ("rhat_max", "ess_min", "trend", "mixed")}
-"""Metrics whose value leans on a referee; the others say whether it has mixed."""
+"""Metrics whose values depend on a referee; the other referee metrics show whether it has mixed."""
 OF_CHAINS = {metric.name for metric in (*CONVERGENCE, *SAMPLER, *COST)}
-"""Metrics that say how chains went, whether or not they have converged."""
+"""Metrics that describe the chains themselves, whether or not these have converged."""
 OF_ROWS = {metric.name for metric in ROWS}
-"""Metrics of a split alone: no chain enters them."""
+"""Metrics that depend only on the split, not on any chain."""
 METRICS = {metric.name: metric for group in GROUPS.values() for metric in group}
 """Name -> metric."""
 RANGES: dict[str, tuple[float, float]] = {
@@ -552,11 +559,12 @@ RANGES: dict[str, tuple[float, float]] = {
     r"|transpositions_.*|pair_(transpositions.*|squared_distance)|gradients_.*|seconds_.*|rows_.*"
     r"|skipped_updates|singular|entropy_(error|bracket)|stacked_chains|crps.*|interval_score.*": (0.0, math.inf),
 }
-"""Pattern of names -> smallest and largest value; the first that fits counts, and all others have no bounds."""
+"""Pattern of names -> smallest and largest value; the first matching pattern counts, and other metrics have no
+bounds."""
 
 
 def value_range(name: str, classes: bool = False) -> tuple[float, float]:
-    """Smallest and largest value that a metric can have; of a classification (`classes`), no density is above 1."""
+    """Smallest and largest value that a metric can have; for a classification (`classes`), no density exceeds 1."""
     if classes and re.match(r"lppd(?!.*_sd$)", name):
         return -math.inf, 0.0
     if classes and name == "nll":
@@ -565,10 +573,10 @@ def value_range(name: str, classes: bool = False) -> tuple[float, float]:
 
 
 def natural_scale(name: str, classes: bool = False) -> float:
-    """By how much values of a metric differ where they differ a lot; infinite for a metric without such a scale.
+    """Typical size of a large difference between values of a metric; infinite for a metric without such a scale.
 
-    It is the width of its range, the standard deviation of a standardised target, or one nat; the log-likelihood of all
-    training rows has none.
+    The scale is the width of the metric's range, the standard deviation of a standardised target, or one nat; the
+    log-likelihood of all training rows has no scale.
     """
     low, high = value_range(name, classes)
     if name == "log_likelihood":
@@ -581,7 +589,7 @@ def page() -> str:
     lines = [
         "# Metrics",
         "",
-        "These are all names that the column `metric` of a table can hold. The column `at` holds a metric's parameter,",
+        "These are all names that the column `metric` of a table can have. The column `at` holds a metric's parameter,",
         'if it has one: a claim about the coverage of 90 % intervals has `metric: coverage` and `at: "0.9"`.',
         "",
         "Made from `src/bnn_atlas/config/metrics.py` by `python -m bnn_atlas.config.metrics`.",
@@ -593,7 +601,7 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    from bnn_atlas.files import atomic  # brings NumPy, and claims need the names only
+    from bnn_atlas.files import atomic  # imports NumPy, but claims need only the names
 
     with atomic(Path("docs/metrics.md")) as temporary:
         temporary.write_text(page(), encoding="utf-8")

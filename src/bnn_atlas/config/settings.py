@@ -1,4 +1,4 @@
-"""Everything under config/, read and checked; config.yaml is overridden by `snakemake --config`."""
+"""Reading and checking of everything in config/; `snakemake --config` overrides config.yaml."""
 
 import os
 import re
@@ -22,18 +22,18 @@ from bnn_atlas.config.runs.studies import SCALES, Run, Scale, Study, StudyConfig
 
 
 def _folder(path: str) -> str:
-    """Refuse what is no path, what Snakemake or a program reads as something else, and names that no shell has read."""
+    """Reject what is not a path, what Snakemake or a program would misread, and what only a shell would expand."""
     if not path.strip() or any(character in "{}" or not character.isprintable() for character in path):
         raise ValueError("must be the path of a folder, such as results, not empty and without braces")
     if path.startswith("-"):
-        raise ValueError(f"programs take it for an option; write ./{path}")
+        raise ValueError(f"programs would read it as an option; write ./{path}")
     if path.startswith("~") or "$" in path:
-        raise ValueError(f"names of folders and variables are not filled in here; write {_written_out(path)}")
+        raise ValueError(f"`~` and variables are not expanded here; write {_written_out(path)}")
     return path
 
 
 def _written_out(path: str) -> str:
-    """A path with its variables, or an example if some of them have no value."""
+    """A path with variables expanded, or an example if some variables have no value."""
     whole = os.path.expandvars(re.sub(r"^~(?=/|$)", "$HOME", path))
     return "the whole path, such as /scratch/results" if whole.startswith("~") or "$" in whole else whole
 
@@ -41,7 +41,7 @@ def _written_out(path: str) -> str:
 Names = Annotated[
     tuple[str, ...], BeforeValidator(lambda names: (names,) if isinstance(names, str) else names, str | tuple[str, ...])
 ]
-"""Several names; a single one is a list of one."""
+"""A list of names; a single name is a list of one."""
 
 
 class Settings(Model):
@@ -52,23 +52,23 @@ class Settings(Model):
     studies: Names = ("sampling_perspective",)
     """Names of files in config/studies; a single name is a list of one."""
     results: Annotated[str, AfterValidator(_folder)] = "results"
-    """Folder for everything that is made, relative to the repository, or to the folder that `--directory` names."""
+    """Folder for all results, relative to the repository or to the folder given by `--directory`."""
     device: Literal["cpu", "gpu"] = "cpu"
     """Where training, sampling and prediction run; `gpu` asks the cluster for one GPU per job."""
     mirror: str | None = None
     """Folders or base URLs with copies of the data, separated by colons; null takes the environment variable
     BNN_ATLAS_MIRROR."""
     cache: str | None = None
-    """Folder for downloads, shared between clones; null takes the environment variable BNN_ATLAS_CACHE, else the user's
-    cache folder."""
+    """Folder for downloads, shared between clones; null takes the environment variable BNN_ATLAS_CACHE, or else the
+    user's cache folder."""
     published: Names = ()
-    """Archives that other clones made by `snakemake export --config what=...`: their results count as made, and are
-    refused if today's settings, data or code would make others."""
+    """Archives that other clones made with `snakemake export --config what=...`. Their results count as made, and are
+    rejected if today's settings, data or code would yield different results."""
     what: Names = ()
-    """Figures and studies that `snakemake export` packs for other clones; by default, it packs the runs that studies
-    name under `export`."""
+    """Figures and studies that `snakemake export` packs for other clones; by default, the runs listed under `export` in
+    the studies."""
     mend: bool = False
-    """Whether `snakemake check` removes the results that are damaged or left over; refused for all other targets."""
+    """Whether `snakemake check` removes damaged and left-over results; not allowed with any other target."""
 
 
 class Atlas(NamedTuple):
@@ -83,7 +83,7 @@ class Atlas(NamedTuple):
 def load_atlas(config: dict[str, Any], folder: Path) -> Atlas:
     """Check the workflow's settings and read the registry, the studies and the claims in `folder`.
 
-    Raises ConfigError that names the file, the key, the value and what is allowed.
+    Raises ConfigError with the file, the key, the value and the allowed values.
     """
     source = f"{folder / 'config.yaml'} (or --config)"
     settings = validated(Settings, config, source)
@@ -95,7 +95,7 @@ def load_atlas(config: dict[str, Any], folder: Path) -> Atlas:
         raise ConfigError(f"{source}: studies = []: at least one study is needed; there are {', '.join(available)}")
     for number, name in enumerate(settings.studies):
         if name in settings.studies[:number]:
-            raise ConfigError(f"{source}: studies = '{name}': it is given twice; leave one out")
+            raise ConfigError(f"{source}: studies = '{name}': given twice; remove one")
         if name not in available:
             raise ConfigError(f"{source}: studies = '{name}': no such study{near_or_all(name, 'there are', available)}")
     studies = load_studies([folder / "studies" / f"{name}.yaml" for name in settings.studies], datasets)[settings.scale]
@@ -108,34 +108,34 @@ def load_atlas(config: dict[str, Any], folder: Path) -> Atlas:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The keys of config/config.yaml, as written. Raises ConfigError for a file without keys and as `read_yaml`."""
+    """The keys of config/config.yaml, as written. Raises ConfigError like `read_yaml`, or if there are none."""
     data = read_yaml(path)
     if not isinstance(data, dict):
-        found = "the file is empty" if data is None else "the file holds no keys"
+        found = "the file is empty" if data is None else "the file has no keys"
         raise ConfigError(f"{path}: {found}; write at least `scale: demo`")
     return data
 
 
 OWN = ("benchmarks", "config", "docs", "envs", "profiles", "Rcode", "slurm", "src", "tests", "workflow")
-"""Folders of the repository, where results would lie between files that people edit."""
+"""Folders of the repository that may not hold results, since people edit files in them."""
 
 
 def _taken(results: str, folder: Path) -> Iterator[str]:
-    """Why results cannot lie in a folder, given relative to the working directory; `folder` is config/."""
+    """Why a folder (relative to the working directory) cannot hold the results; `folder` is config/."""
     repository, path = folder.resolve().parent, Path(results).resolve()
     if path in (repository, *repository.parents):
-        yield ": this folder holds the repository itself; name one for results alone, such as results"
+        yield ": this folder contains the repository itself; use a separate folder for results, such as results"
     if path.exists() and not path.is_dir():
         yield ": this is a file; name a folder, such as results"
         return
     first = path.relative_to(repository).parts[0] if path.is_relative_to(repository) else ""
     names = [entry.name for entry in path.iterdir() if entry.name[0] != "."] if os.access(path, os.R_OK) else []
     if first in (folder.name, *OWN) or first.startswith(".") or (names and not {*names} & {*SCALES}):
-        yield f": the folder {first or path} has other contents; name one for results alone, such as results"
+        yield f": the folder {first or path} has other contents; use a separate folder for results, such as results"
 
 
 def _check_files(folder: Path, available: Sequence[str]) -> None:
-    """Refuse files that would be ignored: claims of no study, and studies and claims with another ending."""
+    """Reject files that would be ignored: claims without a study, and studies and claims without the ending .yaml."""
     for kind in ("studies", "claims"):
         for file in sorted((folder / kind).glob("*.[a-z]*")):
             if file.suffix == ".yml":
@@ -148,15 +148,15 @@ def _check_files(folder: Path, available: Sequence[str]) -> None:
 def load_study(path: Path, scale: Scale, datasets: Mapping[str, DatasetEntry]) -> Study:
     """Read config/studies/<study>.yaml, check it at every scale and expand it for one.
 
-    Raises ConfigError that names the file, the key, the value and what is allowed.
+    Raises ConfigError with the file, the key, the value and the allowed values.
     """
     return load_studies([path], datasets)[scale][path.stem]
 
 
 def load_studies(paths: Sequence[Path], datasets: Mapping[str, DatasetEntry]) -> dict[Scale, dict[str, Study]]:
-    """Read several studies, whose runs and figures may name runs of each other: scale -> name -> study.
+    """Read several studies, whose runs and figures may refer to each other's runs: scale -> name -> study.
 
-    Raises ConfigError that names the file, the key, the value and what is allowed.
+    Raises ConfigError with the file, the key, the value and the allowed values.
     """
     with with_lines(*paths):
         loaded = [_read_study(path, datasets) for path in paths]
@@ -175,7 +175,7 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
     data = read_yaml(path)
     source = str(path)
     if not isinstance(data, dict):
-        found = "the file is empty" if data is None else "the file holds no keys"
+        found = "the file is empty" if data is None else "the file has no keys"
         raise ConfigError(f"{source}: {found}; a study has keys such as title and runs")
     lines = Lines(path)
     config = validated(StudyConfig, data, source, lines)
@@ -193,13 +193,13 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
                 check_sets(run, datasets, f"{where}: runs.{entry}.evaluate")
                 if run.name in runs:
                     raise ConfigError(
-                        f"{where}: runs.{entry}: the run name '{run.name}' is given to two runs; rename one entry, "
+                        f"{where}: runs.{entry}: two runs have the name '{run.name}'; rename one entry, "
                         "or remove a repeated value from its grid"
                     )
                 if (other := folded.setdefault(run.name.casefold(), run.name)) != run.name:
                     raise ConfigError(
-                        f"{where}: runs.{entry}: the run names '{other}' and '{run.name}' differ in case only, and "
-                        "some file systems take them for one file; rename one entry"
+                        f"{where}: runs.{entry}: the run names '{other}' and '{run.name}' differ only in case, and "
+                        "some file systems cannot tell them apart; rename one entry"
                     )
                 runs[run.name] = run
             _check_jobs(runs, entry, f"{where}: runs.{entry}")
@@ -222,7 +222,7 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
 
 
 def _check_jobs(runs: Mapping[str, Run], entry: str, where: str) -> None:
-    """Refuse more jobs of sampling than a plan can hold: runs times splits times blocks, of all entries up to this."""
+    """Reject more sampling jobs than a plan can hold: runs times splits times blocks, of all entries so far."""
     jobs = {name: run.config.split.count * run.config.blocks for name, run in runs.items()}
     if (total := sum(jobs.values())) > MOST_JOBS:
         own = [name for name, run in runs.items() if run.entry == entry]

@@ -101,7 +101,7 @@ MISTAKES: list[tuple[Any, ...]] = [
     (nested("split", count=10**9), "split.count = 1000000000: must be less than or equal to 1000"),
     (run_edit(chains=1e30), "chains = 1e+30: must be less than or equal to 100000"),
     (run_edit(chains_per_block=10**30), "must be less than or equal to 100000"),
-    (run_edit(chains=20_000, chains_per_block=1), "(20,000) gives 20,000 jobs; at most 10,000 are allowed"),
+    (run_edit(chains=20_000, chains_per_block=1), "(20,000) makes 20,000 jobs; at most 10,000 are allowed"),
     (
         run_edit(split=RUN["split"] | {"count": 11}, grid={"seed": list(range(1000))}),
         "runs.one: its 1,000 runs have 11,000 splits and blocks of chains to sample",
@@ -114,7 +114,7 @@ MISTAKES: list[tuple[Any, ...]] = [
     (nested("model", hidden=[1e12]), "model.hidden.0 = 1000000000000.0: must be less than or equal"),
     (nested("model", hidden=[1] * 1001), "model.hidden = "),
     (nested("model", hidden=[10**5, 10**5]), "10,000,000,000 weights between hidden layers; at most"),
-    (run_edit(grid={"seed": [*range(500)], "split.seed": [*range(500)]}), "grid: its product gives 250,000 runs"),
+    (run_edit(grid={"seed": [*range(500)], "split.seed": [*range(500)]}), "grid: its product has 250,000 runs"),
     (run_edit(prior={"kind": "normal", "scale": 1e39}), f"prior.scale = 1e+39: {MOST}"),
     (run_edit(prior={"kind": "normal", "scale": 1e-46}), f"prior.scale = 1e-46: {RANGE}"),
     (run_edit(prior={"kind": "normal", "loc": -1e39}), "loc = -1e+39: must be between -1e+18 and 1e+18"),
@@ -129,12 +129,12 @@ MISTAKES: list[tuple[Any, ...]] = [
     (nested("model", hidden=[4, True]), "model.hidden.1 = True: must be a whole number"),
     (run_edit(seed=True), "seed = True: must be a whole number"),
     # Names of runs, which are names of files.
-    (runs(**{"a b": RUN}), "runs.a b: a name is made of letters, digits, '_', '.', '-'"),
+    (runs(**{"a b": RUN}), "runs.a b: a name may contain only letters, digits"),
     (runs(**{"a" * 300: RUN}), "the name has 300 characters; at most 200 are allowed"),
     (run_edit(grid={"split": [{"kind": "random", "note" + "x" * 250: 1}]}), "characters; at most 200 are allowed"),
-    (run_edit(grid={"dataset": ["a data set"]}), "runs.one", "'one-a data set'", "that file names should not have"),
-    (runs(One=RUN), "runs.One: the run names 'one' and 'One' differ in case only"),
-    (runs(**{"one-seed1": RUN, "one": {**RUN, "grid": {"seed": [1, 2]}}}), "runs.one-seed1: the run name 'one-seed1'"),
+    (run_edit(grid={"dataset": ["a data set"]}), "runs.one", "'one-a data set'", "unsuitable for file names"),
+    (runs(One=RUN), "runs.One: the run names 'one' and 'One' differ only in case"),
+    (runs(**{"one-seed1": RUN, "one": {**RUN, "grid": {"seed": [1, 2]}}}), "runs.one-seed1: two runs have the name"),
     # Settings of a run that do not go together.
     (run_edit(method={**HMC, "step_size": 3}), "method: step_size (3.0) must not exceed trajectory_length (1.0)"),
     (
@@ -165,7 +165,7 @@ MISTAKES: list[tuple[Any, ...]] = [
     (run_edit(grid={"model.hiden": [[4], [8]]}), "runs.one (grid model.hiden: [4]): model: unknown key 'hiden'"),
     (run_edit(grid={"warmstart.learning_rate": [0.1, -0.1]}), "runs.one", "learning_rate = -0.1", "greater than 0"),
     (run_edit(grid={"seed": 3}), "runs.one.grid.seed = 3", "must be a list, such as [a, b]"),
-    (run_edit(grid={"seed": []}), "runs.one.grid.seed: an empty list gives no run"),
+    (run_edit(grid={"seed": []}), "runs.one.grid.seed: an empty list defines no run"),
     (run_edit(grid={"seed": [1, 1]}), "runs.one.grid.seed: 1 is given twice"),
     (run_edit(grid={"likelihood.sigma": [1, 1.0]}), "runs.one.grid.likelihood.sigma: 1.0 is given twice"),
     (run_edit(grid={"dataset": ["diabetes", "airfol"]}), "runs.one.dataset = 'airfol': no such data set"),
@@ -249,7 +249,7 @@ def test_scale_is_checked_as_a_whole(tmp_path: Path) -> None:
         load_study(path, "demo", DATASETS)
 
 
-@pytest.mark.parametrize(("text", "found"), [("", "is empty"), ("- a\n", "holds no keys"), ("word\n", "holds no keys")])
+@pytest.mark.parametrize(("text", "found"), [("", "is empty"), ("- a\n", "has no keys"), ("word\n", "has no keys")])
 def test_study_that_is_not_a_mapping(tmp_path: Path, text: str, found: str) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(text)
@@ -280,14 +280,14 @@ FOLDER = "must be the path of a folder"
         ({"results": 3}, ["results = 3", "must be text; put numbers, dates"]),
         ({"results": None}, ["results: is empty; must be text"]),
         ({"scale": None}, ["scale: is empty; must be 'demo', 'laptop' or 'paper'"]),
-        ({"results": "-n"}, ["results = '-n': programs take it for an option; write ./-n"]),
+        ({"results": "-n"}, ["results = '-n': programs would read it as an option; write ./-n"]),
         (
             {"results": "$NOWHERE/x"},
             ["results = ", "write the whole path, such as /scratch/results"],
         ),
-        ({"results": "~/x"}, ["results = ", "not filled in here; write /"]),
+        ({"results": "~/x"}, ["results = ", "not expanded here; write /"]),
         ({"results": "a\0b"}, ["results = ", FOLDER]),
-        ({"studies": ["small", "small"]}, ["studies = 'small': it is given twice; leave one out"]),
+        ({"studies": ["small", "small"]}, ["studies = 'small': given twice"]),
         *(({"results": path}, ["results = ", FOLDER]) for path in ("", "  ", "{x}", "a{b", "a\nb")),
     ],
 )
@@ -345,11 +345,11 @@ def test_files_that_would_be_ignored_are_refused(file: str, message: str, tmp_pa
 @pytest.mark.parametrize(
     ("results", "why"),
     [
-        ("/", "holds the repository itself"),
-        ("..", "holds the repository itself"),
-        (".", "holds the repository itself"),
-        ("results/..", "holds the repository itself"),
-        ("src", "the folder src has other contents; name one for results alone, such as results"),
+        ("/", "contains the repository itself"),
+        ("..", "contains the repository itself"),
+        (".", "contains the repository itself"),
+        ("results/..", "contains the repository itself"),
+        ("src", "the folder src has other contents; use a separate folder"),
         ("./src/bnn_atlas", "the folder src has other contents"),
         ("config", "the folder config has other contents"),
         (".snakemake/x", "the folder .snakemake has other contents"),
@@ -357,7 +357,7 @@ def test_files_that_would_be_ignored_are_refused(file: str, message: str, tmp_pa
         ("results", ""),
         ("../elsewhere", ""),
         ("../earlier", ""),
-        ("../system", "has other contents; name one for results alone"),
+        ("../system", "has other contents; use a separate folder"),
     ],
 )
 def test_folders_that_are_not_for_results(
@@ -378,7 +378,7 @@ def test_no_folder_of_the_repository_is_for_results() -> None:
     assert {name for name in folders if not name.startswith(".")} == set(OWN)
 
 
-@pytest.mark.parametrize(("text", "found"), [("", "the file is empty"), ("- a\n", "the file holds no keys")])
+@pytest.mark.parametrize(("text", "found"), [("", "the file is empty"), ("- a\n", "the file has no keys")])
 def test_settings_without_keys(text: str, found: str, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(text)
     with refused(f"{tmp_path / 'config.yaml'}: {found}; write at least `scale: demo`"):

@@ -101,7 +101,7 @@ def test_the_standard_deviation_of_other_priors() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": {"kind": "cnn_lstm"}}, "words have no covariance: use 'normal'"),
+        ({"model": {"kind": "cnn_lstm"}}, "not for words: use 'normal'"),
         ({"method": {"kind": "laplace"}}, "correlates parameters, which method.kind 'laplace' does not allow for"),
     ],
     ids=str,

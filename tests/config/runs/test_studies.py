@@ -227,7 +227,7 @@ def test_a_study_says_at_which_scales_its_entries_take_part_unless_they_say_so(t
 
 def test_a_study_takes_part_at_scale_paper(tmp_path: Path) -> None:
     path = study_file(tmp_path, lambda study: study.update(scales=["demo"]))
-    with refused("scales = ['demo']: add paper: ", "all are demo, laptop, paper (line"):
+    with refused("scales = ['demo']: add paper: ", "scales are demo, laptop, paper (line"):
         load_study(path, "demo", DATASETS)
 
 
@@ -366,8 +366,8 @@ def test_a_scale_may_have_other_rows(tmp_path: Path) -> None:
     [
         ({"rows": {"temperature": [1]}}, ["zipped: must be a list of rows, such as ", "(line "]),
         ({"rows": 1}, ["zipped = 1: must be a list of rows"]),
-        ({"rows": [FIRST, {"temperature": 1}]}, ["row 1 gives temperature, method.step_size, ", "2 gives temp"]),
-        ({"scales": {"demo": {"zipped": [FIRST, {}]}}}, ["at scale demo: runs.one: zipped ", "and row 2 gives none"]),
+        ({"rows": [FIRST, {"temperature": 1}]}, ["row 1 has temperature, method.step_size, ", "2 has temp"]),
+        ({"scales": {"demo": {"zipped": [FIRST, {}]}}}, ["at scale demo: runs.one: zipped ", "and row 2 has none"]),
         ({"rows": [FIRST, SECOND | {"temperature": 1.0}]}, ["zipped: 'temperature': 1.0 is given twice"]),
         ({"grid": {"temperature": [1]}}, ["'temperature' is in grid (line ", ") and in zipped (line "]),
         ({"scales": {"laptop": {"temperature": 2}}}, ["'temperature' has no effect", "laptop.zipped.temperature"]),

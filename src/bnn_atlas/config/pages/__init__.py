@@ -1,1 +1,1 @@
-"""JSON schemas and the pages of docs/ that are made from the settings classes."""
+"""JSON schemas and pages of docs/ generated from the settings classes."""

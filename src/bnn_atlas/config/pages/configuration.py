@@ -1,4 +1,4 @@
-"""The pages of all configuration keys for readers, made from the settings classes: docs/configuration/."""
+"""The pages docs/configuration/ with all configuration keys, generated from the settings classes."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,15 +32,15 @@ ROOTS: dict[str, type[BaseModel]] = {
     "datasets": RegistryFile,
 }
 HEADINGS = {"DatasetEntry": "A data set", "OwnTable": "Your own table"}
-"""Headings of sections that have neither a key nor a kind."""
+"""Definition -> heading, for sections that have neither a key nor a kind."""
 ABOUT = """
 Every key of the files in `config/`, with its values and its default. A section with a `kind` takes the keys of that
-kind, such as `model: { kind: mlp, hidden: [8, 8] }`. Unless stated otherwise, numbers are at most 1e18 in absolute
-value and counts at most 1e9. Each example is the first place in `config/` where such a section is used. `make schema`
-writes these pages, and the JSON schemas in `workflow/schemas/` with which editors check the files.
+kind, such as `model: { kind: mlp, hidden: [8, 8] }`. Unless stated otherwise, numbers are at most 1e18
+in absolute value and counts at most 1e9. Each example is the first place in `config/` where such a section is used.
+`make schema` writes these pages, and the JSON schemas in `workflow/schemas/` with which editors check the files.
 """
 GREATEST = 1e5
-"""Bounds from here on are not shown: they only keep mistakes from exhausting the machine."""
+"""Bounds of at least this size are not shown: they only keep mistakes from exhausting the machine."""
 
 
 class Section(NamedTuple):
@@ -55,7 +55,7 @@ class Reference:
     """The pages of `docs/configuration/`."""
 
     def __init__(self, config: Path) -> None:
-        """Decide the order of all sections; `config` is the folder from which examples are taken."""
+        """Plan the order of all sections; `config` is the folder from which examples are taken."""
         self._examples = _examples(config)
         self._definitions: dict[str, Schema] = {}
         self._anchors: dict[str, str] = {}
@@ -76,7 +76,7 @@ class Reference:
         return {f"{name}.md": self._page(name) for name in ROOTS}
 
     def _planned(self, fields: Schema, parent: str, keys: list[str]) -> Iterator[Section]:
-        """A section for each key whose values are sections, once, then those of the keys in it."""
+        """A section for each key whose values are sections, once, followed by the sections of the keys inside it."""
         for key, field in fields.items():
             new = [name for name in _named(field) if name not in self._anchors]
             if not new:
@@ -144,7 +144,7 @@ class Reference:
         return {"string": "text", "boolean": "`true`, `false`", "null": "`null`"}.get(str(kind), _number(field))
 
     def _example(self, definition: str) -> Iterator[str]:
-        """What the first file that has such a section says in it."""
+        """The first occurrence of such a section in a file of config/, as an example."""
         if definition not in self._examples:
             return
         file, keys, value = self._examples[definition]
@@ -156,7 +156,7 @@ class Reference:
 
 
 def _examples(config: Path) -> dict[str, tuple[str, tuple[str | int, ...], Any]]:
-    """Class of a section -> file, keys and content of the first place that has one; families of claims have none."""
+    """Class of a section -> file, keys and content of its first occurrence; families of claims are left out."""
     found: dict[str, tuple[str, tuple[str | int, ...], Any]] = {}
 
     def look(value: Any, written: Any, file: str, keys: tuple[str | int, ...]) -> None:
@@ -188,7 +188,7 @@ def _examples(config: Path) -> dict[str, tuple[str, tuple[str | int, ...], Any]]
 
 
 def _methods() -> Iterator[str]:
-    """A table of the methods, from their records."""
+    """A table of the methods, from their settings classes."""
     yield from ("", "Values of `method` of a [run](studies.md#runs).", "")
     yield from ("| kind | name in figures | method | draws |", "|---|---|---|---|")
     for kind, record in METHODS.items():
@@ -201,7 +201,7 @@ def _name(reference: Schema) -> str:
 
 
 def _named(field: Schema) -> list[str]:
-    """Definitions that a field's values may have, at any depth."""
+    """Definitions to which a field's values may belong, at any depth."""
     if "$ref" in field:
         return [_name(field)]
     parts = [*field.get("anyOf", ()), *field.get("oneOf", ()), *field.get("prefixItems", ())]
@@ -211,13 +211,13 @@ def _named(field: Schema) -> list[str]:
 
 
 def _kinds(definition: Schema) -> list[str]:
-    """The values of `kind` or `format` that mean this definition."""
+    """The values of `kind` or `format` that select this definition."""
     tags = [field for name, field in definition["properties"].items() if _is_tag(name, field)]
     return [str(value) for tag in tags for value in tag.get("enum", [tag.get("const")])]
 
 
 def _is_tag(name: str, field: Schema) -> bool:
-    """Whether a field only says which kind of section it is in."""
+    """Whether a field only states the kind of its section."""
     return "const" in field or name == "format"
 
 

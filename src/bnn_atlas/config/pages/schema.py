@@ -1,4 +1,4 @@
-"""JSON schemas of the configuration files, for editors and validators, and the pages about them for readers.
+"""JSON schemas of the configuration files, for editors and validators, and the documentation pages about these files.
 
 `python -m bnn_atlas.config.pages.schema` writes workflow/schemas, docs/configuration and docs/figures.md.
 """
@@ -18,14 +18,14 @@ from bnn_atlas.config.settings import Settings
 from bnn_atlas.files import atomic
 
 PICTURES = Path("docs/images/kinds")
-"""Folder with `<kind>.png` for each kind that the demo draws."""
+"""Folder with `<kind>.png` for each kind of figure that the demo draws."""
 HEAD = """# Kinds of figures
 
-Any study can draw any of these kinds ([how](add_a_figure.md)). A figure takes runs (`runs:`), and some kinds take a
-section of their own; runs that a kind does not fit are refused when the configuration is read. The small pictures come
-from the demo.
+Any study can draw any of these kinds ([how](add_a_figure.md)). A figure takes runs (`runs:`), and some kinds need
+further sections. Runs that do not suit a kind are rejected when the configuration is read. The small pictures come from
+the demo.
 
-Made from the `KIND` of each module in `src/bnn_atlas/figures/` and the captions in `workflow/report/` by
+Generated from the `KIND` of each module in `src/bnn_atlas/figures/` and the captions in `workflow/report/` by
 `python -m bnn_atlas.config.pages.schema`.
 """
 
@@ -36,7 +36,7 @@ def figures_page(repository: Path = Path()) -> str:
 
 
 def _entry(kind: Kind, repository: Path) -> str:
-    """A heading, the first sentence of the caption, the picture, and what the kind takes and fits."""
+    """A heading, the first sentence of the caption, the picture, and the sections and runs that suit the kind."""
     caption = (repository / "workflow/report" / f"{kind.name}.rst").read_text(encoding="utf-8")
     picture = PICTURES / f"{kind.name}.png"
     runs = {"some": "runs", "one": "one run", "none": "no runs"}[kind.runs]

@@ -1,1 +1,1 @@
-"""config/studies/<study>.yaml: studies, their runs at each scale, and what runs share."""
+"""config/studies/<study>.yaml: studies, their runs at each scale, and splits and warm starts shared by runs."""

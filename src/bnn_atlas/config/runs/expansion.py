@@ -1,4 +1,4 @@
-"""Runs and figures of a study at one scale: the scale laid over each entry, points of its grid, referees, a table."""
+"""Runs and figures of a study at one scale: entries with the scale's changes, points of grids, referees, a table."""
 
 import itertools
 import json
@@ -13,9 +13,9 @@ from bnn_atlas.config.parts.starts import StartConfig
 from bnn_atlas.config.runs.studies import REFEREE, Run, RunConfig, RunEntry, Scale, Study
 
 Sections = Mapping[str, Mapping[str, list[Any]]]
-"""`grid` and `zipped` -> dotted field -> values; those at one place of `zipped` are a row of the file."""
+"""`grid` and `zipped` -> dotted field -> values; values at the same position in `zipped` form a row of the file."""
 Axis = tuple[tuple[str, ...], list[tuple[Any, ...]]]
-"""Fields that vary together, and their values at each place."""
+"""Fields that vary together, and their values at each position."""
 
 
 class Point(NamedTuple):
@@ -28,15 +28,15 @@ class Point(NamedTuple):
 
 
 def points(sections: Sections, where: str, line_of: Callable[[str, str], int | None]) -> list[Point]:
-    """All points in order; a single one without values if there is no grid.
+    """All points in order; if there is no grid, a single point without values.
 
     Args:
         sections: `grid` and `zipped` of an entry at one scale.
         where: file, scale and entry, for messages.
-        line_of: (section, field) -> line of the list in the file, if known.
+        line_of: (section, field) -> line of the list in the file; None if unknown.
 
     Raises:
-        ConfigError: an empty list, a value given twice, a field that is given in both sections, or too many runs.
+        ConfigError: a list is empty or has a value twice, both sections have a field, or there are too many runs.
     """
     grid, zipped = sections["grid"], sections["zipped"]
     for field, choices in grid.items():
@@ -56,7 +56,7 @@ def points(sections: Sections, where: str, line_of: Callable[[str, str], int | N
         axes.append(((field,), [(one,) for one in choices]))
     number = math.prod(len(values) for _, values in axes)
     if number > MOST_RUNS:
-        raise ConfigError(f"{where}.grid: its product gives {number:,} runs; at most {MOST_RUNS:,} are allowed")
+        raise ConfigError(f"{where}.grid: its product has {number:,} runs; at most {MOST_RUNS:,} are allowed")
     names = _short([fields[0] for fields, _ in axes])
     fields = [field for group, _ in axes for field in group]
     return [
@@ -73,9 +73,9 @@ def _line(number: int | None) -> str:
 
 
 def _check_choices(choices: list[Any], where: str) -> None:
-    """Refuse a list of a grid that gives no run, or the same one twice."""
+    """Reject a list of a grid that is empty or has a value twice."""
     if not choices:
-        raise ConfigError(f"{where}: an empty list gives no run")
+        raise ConfigError(f"{where}: an empty list defines no run")
     seen = set()
     for value in choices:
         if (key := frozen(value)) in seen:
@@ -84,14 +84,14 @@ def _check_choices(choices: list[Any], where: str) -> None:
 
 
 def frozen(value: Any) -> Any:
-    """A value that can be in a set, equal where the values are."""
+    """A hashable form of a value; equal values have equal forms."""
     if isinstance(value, dict):
         return frozenset((key, frozen(part)) for key, part in value.items())
     return tuple(map(frozen, value)) if isinstance(value, list) else value
 
 
 def _short(fields: Iterable[str]) -> list[str]:
-    """The last part of each dotted field, or the whole field if another one ends in the same part."""
+    """The last part of each dotted field, or the whole field if another field ends in the same part."""
     names = list(fields)
     last = [name.rpartition(".")[2] for name in names]
     return [end if last.count(end) == 1 else name for name, end in zip(names, last, strict=True)]
@@ -109,14 +109,14 @@ def _label(field: str, value: Any) -> str:
 
 
 SECTION = "referee."
-"""Prefix of the reductions that belong to a run's referee."""
+"""Prefix of reductions that apply to a run's referee."""
 
 
 def with_referee(run: Run) -> list[Run]:
-    """The run, and its referee if it has one: `<run>-referee`, of the entry `<entry>-referee`.
+    """The run and, if it has a referee, the run `<run>-referee` of the entry `<entry>-referee`.
 
     The referee has the run's data, posterior and chains, and the run's `referee` as its method; no random key is used
-    by both (`RunConfig.seed_of`). Reductions of `referee` are those of the referee alone.
+    by both (`RunConfig.seed_of`). Reductions of `referee` belong only to the referee.
     """
     if run.referee is None:
         return [run]
@@ -143,15 +143,15 @@ def with_referee(run: Run) -> list[Run]:
 
 
 LONGEST_NAME = 200
-"""Characters of a run's name: file systems have file names of up to 255 bytes, and endings are added to it."""
+"""Largest number of characters in a run's name: file systems allow file names of up to 255 bytes, endings included."""
 _SHORTER = f"at most {LONGEST_NAME} are allowed, since files are named after it: shorten it, or the values of its grid"
 NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
 JOB_KEYS = ("chains_per_block", "method.checkpoint_every", "referee.checkpoint_every")
-"""Fields that only decide how the work is divided into jobs."""
+"""Fields that affect only how the work is divided into jobs."""
 
 
 def entry_at(model: type[ModelT], data: dict[str, Any], scale: Scale, where: str) -> ModelT:
-    """An alignment or a figure with the fields that a scale replaces, each as a whole."""
+    """An alignment or a figure at a scale; each field that the scale gives is replaced as a whole."""
     written = {key: value for key, value in data.items() if key != "scales"}
     return validated(model, written | data.get("scales", {}).get(scale, {}), where)
 
@@ -164,14 +164,14 @@ def expand(
     source: str,
     lines: Callable[[Sequence[Any]], tuple[int, int]] | None = None,
 ) -> list[Run]:
-    """All runs of one entry: overlay the scale, then take the points of its grid.
+    """All runs of one entry: the scale's changes are applied first, then the points of the grid.
 
-    `lines` gives line and column of a path of keys in the study's file, for messages.
+    `lines` maps a path of keys in the study's file to its line and column, for messages.
     """
     if len(entry) > LONGEST_NAME:
         raise ConfigError(f"{source}: runs.{entry[:40]}...: the name has {len(entry)} characters; {_SHORTER}")
     if not re.fullmatch(NAME, entry):
-        raise ConfigError(f"{source}: runs.{entry}: a name is made of letters, digits, '_', '.', '-'")
+        raise ConfigError(f"{source}: runs.{entry}: a name may contain only letters, digits, '_', '.', '-'")
     paper = {key: value for key, value in data.items() if key != "scales"}
     overlay = data.get("scales", {}).get(scale, {})
     scaled = merge(paper, overlay)
@@ -200,7 +200,7 @@ def expand(
             point = merge(point, _nested(field, value))
         name = "-".join([entry, *label])
         if not re.fullmatch(NAME, name):
-            raise ConfigError(f"{where}: the run name '{name}' has characters that file names should not have")
+            raise ConfigError(f"{where}: the run name '{name}' has characters that are unsuitable for file names")
         if len(name) > LONGEST_NAME:
             raise ConfigError(f"{where}: the run name '{name[:40]}...' has {len(name)} characters; {_SHORTER}")
         at = ", ".join(f"{field}: {value}" for field, value in values.items())
@@ -210,16 +210,16 @@ def expand(
 
 
 def _has_effect(paper: Mapping[str, Any], overlay: Mapping[str, Any], field: str, choices: list[Any]) -> bool:
-    """Whether what a scale sets at a field of the grid still matters for some choice of the grid."""
+    """Whether the value that a scale sets for a field of the grid still affects some choice of the grid."""
     scaled, without = merge(paper, overlay), merge(paper, _without(overlay, field))
     changes = [_nested(field, choice) for choice in choices]
     return any(merge(scaled, change) != merge(without, change) for change in changes)
 
 
 def _reductions(paper: RunEntry, scaled: RunEntry, keys: list[str]) -> tuple[str, ...]:
-    """What `scaled` changes at `keys`, with the models' defaults where the file leaves a value out.
+    """Changes from `paper` to `scaled` at `keys`, with the models' defaults for values that the file leaves out.
 
-    Fields that only divide the work into jobs change no result and are no reductions.
+    Fields that only divide the work into jobs change no result and do not count as reductions.
     """
     before, after = paper.model_dump(mode="json"), scaled.model_dump(mode="json")
     pairs = [(key, _get(before, key), _get(after, key)) for key in keys if key not in JOB_KEYS]
@@ -227,7 +227,7 @@ def _reductions(paper: RunEntry, scaled: RunEntry, keys: list[str]) -> tuple[str
 
 
 def merge(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the values of `overlay`, section by section; a section of another `kind` is replaced as a whole."""
+    """`base` with the values of `overlay`, section by section; a section whose `kind` changes is replaced whole."""
     result = dict(base)
     for key, value in overlay.items():
         old = result.get(key)
@@ -252,7 +252,7 @@ def _kind(section: Any) -> Any:
 
 
 def _get(tree: Any, dotted: str) -> Any:
-    """Value at a dotted name, None where there is none; keys may hold dots (grids)."""
+    """Value at a dotted name, None if there is none; keys may contain dots (grids)."""
     if dotted in tree:
         return tree[dotted]
     head, _, rest = dotted.partition(".")
@@ -278,10 +278,10 @@ SECTIONS = ("split", "likelihood", "prior", "method", "warmstart", "stopping", "
 
 
 def run_rows(study: Study) -> list[dict[str, Any]]:
-    """Column -> value for each run of a study at its scale; settings that a run does not have are left out of its row.
+    """Column -> value for each run of a study at its scale; a row leaves out settings that the run does not have.
 
-    Columns are named as in the study's file (`prior.scale`, `method.step_size`); fields of the grid that are not
-    among them come after the name of the run.
+    Columns are named as in the study's file (`prior.scale`, `method.step_size`); grid fields without such a column come
+    after the name of the run.
     """
     fields = list(dict.fromkeys(field for run in study.runs.values() for field in run.point))
     return [_row(run, fields) for run in study.runs.values()]
@@ -312,5 +312,5 @@ def _row(run: Run, fields: list[str]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> Any:
-    """Lists as `16x16`, all else as it is."""
+    """Lists as `16x16`, all other values unchanged."""
     return "x".join(map(str, value)) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Splits and warm starts that runs share: what each depends on, and the address that follows from it."""
+"""Splits and warm starts shared by runs: the settings each depends on, and the address computed from these settings."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -10,48 +10,47 @@ from bnn_atlas.config.runs.studies import RunConfig
 from bnn_atlas.provenance import fingerprint
 
 KEY_LENGTH = 12
-"""Hexadecimal digits of an address: two different settings meet at one with a probability below 1e-6 for 10,000."""
+"""Hexadecimal digits of an address: among 10,000 settings, two share an address with a probability below 1e-6."""
 
 OF_TRAINING = ("model", "likelihood", "float64", "gradient_memory_mb", "kernel")
-"""Settings of a posterior on which its optimised networks depend."""
+"""Settings of a posterior that affect the optimised networks."""
 LATER = ("validation_seed", "rng", "loader", "features", "targets")
-"""Settings of splits that are part of an address only where they are given, so that other splits keep theirs."""
+"""Later additions to the settings of splits: part of an address only if given, so that older addresses stay valid."""
 
 
 class SharedSplit(NamedTuple):
-    """What the split of a data set depends on, besides the data and the number of the split."""
+    """Settings that determine the splits of a data set, apart from the data and the index of the split."""
 
     dataset: str
     config: SplitConfig
 
     @property
     def key(self) -> str:
-        """Address of the splits of these settings; how many of them a run uses is not part of it."""
+        """Address of the splits with these settings, whatever number of splits a run uses."""
         return _split_key(self.dataset, self.config)
 
     def name(self, number: int) -> str:
-        """Name of one of them, below the folder of splits."""
+        """Path of one of these splits, relative to the folder of splits."""
         return f"{self.dataset}-{self.key}/split{number}"
 
 
 class SharedStart(NamedTuple):
-    """What the networks from which a block of chains starts depend on, besides the data.
+    """Settings that determine the networks from which a block of chains starts, apart from the data.
 
-    The prior, the temperature and the method play no part in training, so runs that differ in them share their starts.
+    Training does not depend on the prior, temperature or method, so runs that differ only in these share their starts.
     """
 
     split: SharedSplit
     number: int
-    """Number of the split."""
+    """Index of the split."""
     posterior: PosteriorConfig
-    """A posterior with this network and likelihood; its prior is the default one. It also gives the precision and the
-    code with which gradients are computed, and the number of micro-batches over which full-data gradients are
-    accumulated."""
+    """A posterior with this network and likelihood, and the default prior. It also determines the precision and code of
+    gradients, and the number of micro-batches over which full-data gradients are accumulated."""
     training: WarmStartConfig | None
     members: range
     seed: int
     initial: InitialConfig | None = None
-    """How networks that are not trained are drawn; None for the layers' own initialisers."""
+    """Distribution of untrained networks; None for the layers' own initialisers."""
 
     @property
     def key(self) -> str:
@@ -60,12 +59,12 @@ class SharedStart(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of their file, below the folder of warm starts."""
+        """Path of the networks' file, relative to the folder of warm starts."""
         return f"{self.split.dataset}-{self.key}"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the job that trains them is told, in plain values."""
+        """Settings for the job that trains these networks, as plain values."""
         return {
             "posterior": self.posterior.model_dump(mode="json"),
             "training": self.training.model_dump(mode="json") if self.training else None,
@@ -101,7 +100,7 @@ def _split_key(dataset: str, config: SplitConfig) -> str:
 
 @cache
 def _start_key(start: SharedStart) -> str:
-    # The default kernel is not part of the address, which is older than the setting.
+    # The default kernel is not part of the address, since addresses are older than this setting.
     used = {*OF_TRAINING} - ({"kernel"} if start.posterior.kernel == "auto" else set())
     posterior = start.posterior.model_dump(mode="json", include=used)
     training = start.training.model_dump(mode="json") if start.training else None

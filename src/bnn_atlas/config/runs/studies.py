@@ -1,4 +1,4 @@
-"""Settings of a study: its runs and figures, as in its file and at one scale."""
+"""Settings of a study: its runs and figures, as written in the file and at one scale."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
@@ -21,50 +21,51 @@ from bnn_atlas.provenance import fingerprint
 Scale = Literal["demo", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 REPETITION = ("seed", "split.seed")
-"""Fields in which repetitions of one setting differ; the splits of a run are repetitions too."""
+"""Fields that differ between repetitions of one setting; the splits of a run are repetitions too."""
 
 Problem = Literal["as_published", "settings_unknown", "own"]
-"""Whether a run solves the paper's problem: with all settings as published; on its data, with settings that were not
-published; or not, if it is a problem of this project."""
+"""How a run relates to the paper's problem: all settings as published; the paper's data with unpublished settings; or a
+problem of this project."""
 
 REFEREE = "-referee"
-"""Ending of the name of a run's referee, and of its entry."""
+"""Ending of the names of referees and their entries."""
 
 
 class RunConfig(PosteriorConfig):
-    """One setting of a study, as the paper has it; `scales` says what smaller scales change."""
+    """One setting of a study, as in the paper; `scales` gives the changes at smaller scales."""
 
     description: Text
-    """One line for readers of the results."""
+    """One-line description for readers of the results."""
     problem: Annotated[Problem, Field(exclude=True)] = "own"
-    """Whether the run solves the paper's problem. `as_published`: it does, with the published settings;
-    `settings_unknown`: it has the paper's data, but the settings were never published; `own`: it is another problem.
-    The study's `problem` is the default. This is only a label: nothing is made again when it changes."""
+    """How the run relates to the paper's problem. `as_published`: the paper's problem with the published settings;
+    `settings_unknown`: the paper's data, but the settings were never published; `own`: a different problem. The study's
+    `problem` is the default. This is only a label: changing it makes nothing run again."""
     dataset: str
-    """A name in config/datasets.yaml."""
+    """Name of a data set in config/datasets.yaml."""
     split: SplitConfig = SplitConfig()
-    """Training, validation and test rows; left out, 20 % are test rows and 10 % of the others validation rows."""
+    """Training, validation and test rows; by default, 20 % are test rows, and 10 % of the others are validation
+    rows."""
     evaluate: EvaluationConfig = EvaluationConfig()
-    """What the run is scored on and compared with, besides its test rows."""
+    """Further sets and references for scoring the run, in addition to its test rows."""
     seed: Seed = 0
-    """Seed of initialisation, training and chains; further splits get their own, derived from it."""
+    """Seed of initialisation, training and chains; seeds of further splits are derived from it."""
     warmstart: WarmStartConfig | None = None
-    """How the networks that the chains start from are optimised; null leaves them as they are initialised."""
+    """Optimisation of the networks from which the chains start; null starts from the initial networks."""
     initial: Annotated[InitialConfig | None, Field(exclude_if=lambda value: value is None)] = None
-    """How these networks are drawn if they are not optimised; null takes the layers' own initialisers."""
+    """Distribution of the initial networks, if they are not optimised; null takes the layers' own initialisers."""
     start: StartConfig | None = None
-    """Positions of another run from which the chains start; only without a warm start."""
+    """Positions of another run as starting points of the chains; only without a warm start."""
     method: MethodConfig
-    """How draws are made."""
+    """Method that makes the draws."""
     chains: Chains
-    """Number of chains, or of members of an ensemble."""
+    """Number of chains or ensemble members."""
     chains_per_block: Chains | None = None
-    """Chains that one job runs; null puts all into one job."""
+    """Number of chains per job; null runs all chains in one job."""
     stopping: StoppingConfig | None = None
     """When a block of chains may end before its last draw; null takes all draws."""
     referee: RefereeMethod | None = None
-    """A method with a Metropolis test. It makes a further run, `<run>-referee`, which continues this run's chains from
-    their last draws on the same posterior. The tables then say how far from the posterior this run was."""
+    """A method with a Metropolis test. It adds the run `<run>-referee`, which continues this run's chains from their
+    last draws on the same posterior. The tables then show how far this run was from the posterior."""
 
     def _contradictions(self) -> Iterator[str]:
         method, prior, likelihood = self.method, self.prior.kind, self.likelihood.kind
@@ -75,11 +76,11 @@ class RunConfig(PosteriorConfig):
             yield f"{must}; for example chains_per_block: {fits}"
         if (jobs := self.split.count * self.blocks) > MOST_JOBS:
             product = (
-                f"split.count ({self.split.count:,}) times the blocks of chains ({self.blocks:,}) gives {jobs:,} jobs"
+                f"split.count ({self.split.count:,}) times the blocks of chains ({self.blocks:,}) makes {jobs:,} jobs"
             )
             yield f"{product}; at most {MOST_JOBS:,} are allowed: raise chains_per_block"
         if warmstart and start:
-            yield "start and warmstart both say where chains start: set warmstart: null or leave start out"
+            yield "start and warmstart both set where chains start: set warmstart: null or leave start out"
         if warmstart and warmstart.patience is not None and self.split.validation == 0:
             yield "warmstart.patience needs validation rows: set split.validation above 0 or patience: null"
         if warmstart and warmstart.permuted is not None and not getattr(self.model, "hidden", ()):
@@ -89,20 +90,20 @@ class RunConfig(PosteriorConfig):
             )
         if self.initial is not None and (warmstart or start):
             yield (
-                "initial says how networks are drawn from which chains start without training: set warmstart: null and "
+                "initial is for chains that start from untrained networks: set warmstart: null and "
                 "leave start out, or leave initial out"
             )
         if isinstance(method, CompactConfig) and (start is None or start.draw != "last"):
             yield (
-                "method.kind 'compact' is a Gaussian of the draws of another run: name it in start.run, and leave "
+                "method.kind 'compact' is a Gaussian of another run's draws: name that run in start.run, and leave "
                 "start.draw out"
             )
         if isinstance(method, CompactConfig) and method.form == "mean" and self.chains != 1:
-            yield f"method.form 'mean' is one network: set chains to 1, not {self.chains}"
+            yield f"method.form 'mean' is a single network: set chains to 1, not {self.chains}"
         if prior == "empirical_covariance" and self.model.kind == "cnn_lstm":
             yield (
-                f"prior.kind '{prior}' is for networks whose first layer is dense or a convolution of pixels, and "
-                "words have no covariance: use 'normal'"
+                f"prior.kind '{prior}' is for networks whose first layer is dense or a convolution of pixels, not for "
+                "words: use 'normal'"
             )
         if prior == "empirical_covariance" and method.kind == "laplace":
             yield (
@@ -122,7 +123,7 @@ class RunConfig(PosteriorConfig):
             yield f"method.kind 'ivon' {takes}, not from '{prior}': use one of {', '.join(NORMAL)}"
         if self.referee and method.kind_of_draws is KindOfDraws.POINT:
             yield (
-                "referee measures shifts in standard deviations of a chain's draws, and a chain of method.kind "
+                "referee measures shifts in standard deviations of a chain's draws, but a chain of method.kind "
                 f"'{method.kind}' is one point: leave referee out"
             )
         if self.stopping and (why := self.no_e_values()):
@@ -137,10 +138,11 @@ class RunConfig(PosteriorConfig):
         self.resolved()
 
     def resolved(self) -> Self:
-        """A copy in which trajectory lengths that are relative to the prior have become numbers.
+        """A copy in which trajectory lengths relative to the prior are replaced by numbers.
 
         Raises:
-            ValueError: the lengths are quarter periods of a prior that has none, or do not go together.
+            ValueError: the prior has no common standard deviation to define quarter periods, or the lengths are
+            incompatible.
         """
         found = {
             name: section.resolved(standard_deviation(self.prior), self.temperature)
@@ -152,18 +154,18 @@ class RunConfig(PosteriorConfig):
     def seed_of(self, split: int) -> int:
         """Seed of initialisation, training and chains on one split, so that splits are independent repetitions.
 
-        A run that starts from positions of another run has other random numbers than that run, whatever their seeds:
-        otherwise the noise that has led a chain to its position would push it the same way again.
+        A run that starts from positions of another run uses different random numbers from that run, whatever the two
+        seeds: otherwise, the noise that led a chain to its position would push it the same way again.
         """
         source = [] if self.start is None else [int(fingerprint(self.start.run)[:8], 16)]
         if split == 0 and not source:
             return self.seed
-        import numpy as np  # a tenth of a second, and most plans need no further split
+        import numpy as np  # takes a tenth of a second, and most plans need no further split
 
         return int(np.random.SeedSequence([self.seed, split, *source]).generate_state(1)[0] >> 1)
 
     def no_e_values(self) -> str | None:
-        """Why E-values of draws against the warm start would say nothing about this run; None if they would."""
+        """Why E-values of draws against the warm start are meaningless for this run; None if they are meaningful."""
         if not self.method.kind_of_draws.are_chain:
             return f"E-values are for Markov chains, and method.kind '{self.method.kind}' runs none: choose another"
         if self.warmstart is None:
@@ -182,12 +184,12 @@ class RunConfig(PosteriorConfig):
 
     @property
     def e_value_level(self) -> float:
-        """Level of the stopping rule; the default if the run has none and its E-values are only shown."""
+        """Level of the stopping rule; the default level if the run has no such rule and its E-values are only shown."""
         return (self.stopping or StoppingConfig()).alpha
 
     @property
     def posterior(self) -> PosteriorConfig:
-        """The settings of the posterior alone."""
+        """Only the settings of the posterior."""
         return PosteriorConfig(**{name: getattr(self, name) for name in PosteriorConfig.model_fields})
 
     @property
@@ -212,7 +214,7 @@ class RunConfig(PosteriorConfig):
         return self.chains // self.block_size
 
     def chain_ids(self, block: int) -> range:
-        """Chains of a block, numbered through the run."""
+        """Indices of a block's chains within the run."""
         return range(block * self.block_size, (block + 1) * self.block_size)
 
 
@@ -220,36 +222,37 @@ def _columns(rows: Any) -> Any:
     """The rows of `zipped` as dotted field -> values.
 
     Raises:
-        ValueError: this is not a list of rows, or a row does not give the same fields as the first one.
+        ValueError: `rows` is not a list of rows, or a row has other fields than the first one.
     """
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("must be a list of rows, such as [{ seed: 1, chains: 4 }, { seed: 2, chains: 8 }]")
     for number, row in enumerate(rows, 1):
         if row.keys() != rows[0].keys():
             first, other = (", ".join(each) or "none" for each in (rows[0], row))
-            raise ValueError(f"all rows give the same fields, but row 1 gives {first}, and row {number} gives {other}")
+            raise ValueError(f"all rows must have the same fields, but row 1 has {first}, and row {number} has {other}")
     return {field: [row[field] for row in rows] for field in (rows[0] if rows else ())}
 
 
 class RunEntry(RunConfig):
-    """A run as written in a study's file, with its grid and what the smaller scales change."""
+    """A run as written in a study's file, with its grid and the changes at smaller scales."""
 
     grid: dict[str, list[Any]] = Field(default_factory=dict)
-    """Dotted field -> values; each combination of values is a run, which is named after them."""
+    """Dotted field -> values; each combination of values is a run, named after these values."""
     zipped: Annotated[
         dict[str, list[Any]], BeforeValidator(_columns, list[Annotated[dict[str, Any], Field(min_length=1)]])
     ] = Field(default_factory=dict)
-    """Rows of dotted field -> value, for fields that vary together: a run for each row, named after its first value. If
-    there is a `grid`, too, every row is combined with every point of the grid."""
+    """Rows of dotted field -> value, for fields that vary together: each row is a run, named after the row's first
+    value. If there is also a `grid`, every row is combined with every point of the grid."""
     scales: dict[Literal["laptop", "demo"], dict[str, Any] | None] = Field(default_factory=dict)
-    """Scale -> fields that it replaces, nested as in the run (it may also shorten `grid` and `zipped`). Empty braces:
+    """Scale -> fields that this scale replaces, nested as in the run (a scale may also shorten `grid` and `zipped`).
+    Empty braces:
     the run takes part unchanged; null: it does not take part; left out: the study's `scales` decide."""
 
 
 def _with_paper(scales: tuple[Scale, ...]) -> tuple[Scale, ...]:
-    """Refuse a study without its own settings, which are those of the scale paper."""
+    """Raise ValueError if `scales` lacks `paper`, the scale of the settings written outside `scales`."""
     if "paper" not in scales:
-        raise ValueError(f"add paper: what is written outside `scales` is its setting; all are {', '.join(SCALES)}")
+        raise ValueError(f"add paper: settings written outside `scales` belong to it; scales are {', '.join(SCALES)}")
     return scales
 
 
@@ -257,19 +260,19 @@ class StudyConfig(Model):
     """One file in config/studies."""
 
     title: Text
-    """Name of the study, on pages and in texts."""
+    """Name of the study on pages and in texts."""
     paper: Text
     """Citation."""
     differences: tuple[Text, ...] = ()
-    """What is done differently from the paper at every scale, in one sentence each, for readers of results."""
+    """Differences from the paper at every scale, in one sentence each, for readers of the results."""
     problem: Problem = "own"
-    """The `problem` of runs that do not state their own."""
+    """Default for the `problem` of runs."""
     published: tuple[PublishedBy, ...] = ()
-    """First authors of papers whose variants of some metrics are measured as well, for all runs of the study."""
+    """First authors of papers whose variants of metrics are also computed for all runs of the study."""
     scales: Annotated[tuple[Scale, ...], AfterValidator(_with_paper)] = SCALES
-    """Scales at which runs, alignments and figures take part unless they say otherwise under their own `scales`."""
+    """Scales at which runs, alignments and figures take part, unless their own `scales` override this."""
     export: tuple[str, ...] = ()
-    """Runs, or grids (all their runs), that the target `export` packs into archives for others to use."""
+    """Runs, or entries with a grid (all their runs), that the target `export` packs into archives for others to use."""
     runs: dict[str, RunEntry]
     """Name -> run."""
     alignments: dict[str, AlignmentEntry] = Field(default_factory=dict)
@@ -278,7 +281,7 @@ class StudyConfig(Model):
     """Name -> figure."""
 
     def taking_part(self, entries: Mapping[str, RunEntry | AlignmentEntry | FigureEntry], scale: Scale) -> list[str]:
-        """Names of the entries that take part at a scale."""
+        """Names of the entries that take part at this scale."""
         usual = scale in self.scales
         return [
             name for name, of in entries.items() if (of.scales.get(scale) is not None if scale in of.scales else usual)
@@ -297,7 +300,7 @@ class Run(NamedTuple):
     """Field of the entry's `grid` or `zipped` -> value in this run."""
     config: RunConfig
     reductions: tuple[str, ...]
-    """What this scale changes in the paper's setting, as `field: paper value -> value here`."""
+    """Changes that this scale makes to the paper's setting, as `field: paper value -> value here`."""
 
     @property
     def draws(self) -> int:
@@ -306,7 +309,7 @@ class Run(NamedTuple):
 
     @property
     def referee(self) -> str | None:
-        """Name of the run that continues from this one's last draws with a Metropolis test; None without one."""
+        """Name of the referee, which continues from this run's last draws with a Metropolis test; None without one."""
         return self.name + REFEREE if self.config.referee else None
 
 
@@ -323,13 +326,13 @@ class Study(NamedTuple):
     """All alignments that are made at this scale."""
 
     def runs_of(self, names: tuple[str, ...]) -> list[Run]:
-        """Runs with these names, or from the entries with these names, in order of the names, each once."""
+        """Runs with these names or of entries with these names, in the order of the names, without duplicates."""
         runs = (run for name in names for run in self.runs.values() if name in (run.name, run.entry))
         return list({run.name: run for run in runs}.values())
 
 
 def by_name(runs: Mapping[str, Run]) -> dict[str, list[Run]]:
-    """Name of each run and of each entry -> the runs that it stands for, in order."""
+    """Name of each run and of each entry -> the runs that this name refers to, in order."""
     found: dict[str, list[Run]] = {}
     for run in runs.values():
         for name in dict.fromkeys((run.name, run.entry)):
@@ -338,9 +341,9 @@ def by_name(runs: Mapping[str, Run]) -> dict[str, list[Run]]:
 
 
 def shown_runs(studies: Mapping[str, Study], study: str, names: Iterable[str]) -> dict[str, Run]:
-    """Runs that a figure of `study` names, in order, each once, under the names that they have in the figure.
+    """Runs that a figure of `study` names, in order and without duplicates, keyed by their names in the figure.
 
-    That is the run's name, or `study/run` for a run of another study. Names that no run has are passed over.
+    The name in a figure is the run's name, or `study/run` for a run of another study. Unknown names are ignored.
     """
     runs: dict[str, Run] = {}
     found: dict[str, dict[str, list[Run]]] = {}
@@ -355,7 +358,7 @@ def shown_runs(studies: Mapping[str, Study], study: str, names: Iterable[str]) -
 
 
 def legend_texts(figure: FigureConfig, runs: Mapping[str, Run]) -> dict[str, str]:
-    """Name of each run in a figure -> its text in the legend: its label, that of its entry, or its name."""
+    """Name of each run in a figure -> its text in the legend: its own label, its entry's label, or its name."""
     texts = {}
     for name, run in runs.items():
         folder = name.removesuffix(run.name)
