@@ -402,7 +402,7 @@ def test_what_is_returned_has_a_short_repr(line: NetworkPosterior) -> None:
 
 @pytest.mark.parametrize("groups", [{"a": 1}, [1], 3])
 def test_groups_for_arviz_are_mappings(line: NetworkPosterior, groups: Any) -> None:
-    with pytest.raises(ValueError, match=r"^groups must map the name of each group to its variables"):
+    with pytest.raises(ValueError, match=r"^groups must map the name of each group to variables"):
         draws_of(line).to_arviz(groups)
 
 

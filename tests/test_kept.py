@@ -91,7 +91,7 @@ def test_nothing_is_kept_where_there_is_nothing_and_of_another_scale(tmp_path: P
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     page = written(tmp_path / "page", piece(tmp_path, one=0.5))
     (page / FOLDER / "densities.parquet").write_bytes(b"no")
-    with pytest.raises(TableError, match=r"page/kept: not what a page keeps .*restore it, or delete the folder"):
+    with pytest.raises(TableError, match=r"page/kept: not the kept results of a page .*restore or delete the folder"):
         read_piece(page, "laptop")
 
 

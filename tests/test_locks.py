@@ -254,7 +254,7 @@ def test_a_folder_without_room_for_locks_is_a_warning(cache: Path, caplog: pytes
     (cache / "locks").touch()
     with caplog.at_level(logging.WARNING):
         assert compiled(jax.jit(lambda x: x + 3).lower(jnp.float32(1)))(jnp.float32(2)) == 5
-    assert "two jobs may compile one program" in caplog.text
+    assert "two jobs may compile the same program" in caplog.text
 
 
 def entries(folder: Path) -> dict[str, bytes]:

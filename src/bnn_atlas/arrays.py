@@ -1,4 +1,4 @@
-"""The gate for arrays: what a user has becomes the array that it stands for, or an error that names the argument."""
+"""Check and convert arrays that users pass: a valid array is returned, or an error names the argument."""
 
 import operator
 import warnings
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 SEEDS = 2**32
 """Seeds are whole numbers from 0 to this number - 1."""
 LEVELS = 100
-"""Least number of different values that the range of a column must have room for."""
+"""Smallest number of different values that must fit in the range of a column."""
 WANTED = {
     "c": "complex numbers: pass real and imaginary parts as columns of their own",
     "V": "records: pass their fields as columns of numbers",
 }
-"""Kind of NumPy type -> what it is and what to do."""
+"""Kind of NumPy type -> a description of such values and what to do."""
 FILL = "leave these rows out, or fill the numbers in"
 """What to do about missing numbers."""
 NUMBERING = "numpy.unique(..., return_inverse=True), and further rows with the numbering used for training"
@@ -38,7 +38,7 @@ def rows(
 ) -> np.ndarray:
     """Rows [n, ...] as finite floats that `dtype` can hold, or as token numbers below `vocabulary` if that is not 0.
 
-    `shape` is that of one row, where it is known. Raises DataError.
+    `shape` is the shape of one row, if known. Raises DataError.
     """
     array = _numbers(values, name)
     if shape is not None and array.shape == shape and shape != (1,):
@@ -67,7 +67,7 @@ def targets(
 ) -> np.ndarray:
     """Targets [n] of n = `count` rows: finite floats that `dtype` can hold, or class numbers below `classes`.
 
-    A column [n, 1] is the same as [n]. With `classes` 0 every class number is allowed. Raises DataError.
+    A column [n, 1] is accepted as [n]. If `classes` is 0, every class number is allowed. Raises DataError.
     """
     array = _numbers(values, name)
     labels = isinstance(likelihood, CategoricalLikelihood)
@@ -86,10 +86,10 @@ def targets(
 
 
 def check_spread(array: np.ndarray, dtype: "DTypeLike", name: str) -> None:
-    """Refuse floats [n, ...] with a column whose values are nearly the same number in `dtype` and were not before.
+    """Reject floats [n, ...] with a column whose values differ, but become nearly the same number in `dtype`.
 
-    A column whose range is within the rounding errors of its own type counts as constant. Raises DataError; warns of
-    targets [n] that are all the same.
+    A column whose range is within the rounding errors of its own type counts as constant. Raises DataError; warns if
+    all targets [n] are the same.
     """
     if array.ndim == 1 and len(array) > 1 and np.all(array == array[0]):
         warnings.warn(f"{name}: every row has the same target, {array[0]:g}", stacklevel=3)
@@ -110,7 +110,7 @@ def check_spread(array: np.ndarray, dtype: "DTypeLike", name: str) -> None:
 
 
 def check_order(x: Any, y: Any, rows: str = "x", name: str = "y") -> None:
-    """Warn of two objects of pandas whose rows share labels and are not labelled alike."""
+    """Warn about two pandas objects whose indexes share labels but are not the same."""
     if not all(callable(getattr(getattr(one, "index", None), "equals", None)) for one in (x, y)):
         return
     if len(x) != len(y) or x.index.equals(y.index):
@@ -129,13 +129,13 @@ def check_order(x: Any, y: Any, rows: str = "x", name: str = "y") -> None:
 
 
 def column_names(values: Any) -> tuple[Hashable, ...]:
-    """Names of the columns of a frame of pandas; empty for anything else."""
+    """Column names of a pandas data frame; empty for any other object."""
     columns: Any = getattr(values, "columns", None)
     return tuple(columns) if hasattr(columns, "equals") else ()
 
 
 def check_columns(values: Any, wanted: tuple[Hashable, ...], name: str) -> None:
-    """Refuse a frame with some of the columns `wanted`, but not the same ones in the same order. Raises DataError."""
+    """Raise DataError for a frame that has some of the columns `wanted`, but not all of them in the same order."""
     found = column_names(values)
     if found != wanted and not set(wanted).isdisjoint(found):
         _refuse(
@@ -146,9 +146,9 @@ def check_columns(values: Any, wanted: tuple[Hashable, ...], name: str) -> None:
 
 
 def classes_in(labels: np.ndarray, given: int = 0, name: str = "y") -> int:
-    """Number of classes: `given`, or the largest label + 1 if that is 0; warns of labels that look like a mistake.
+    """Number of classes: `given`, or the largest label + 1 if `given` is 0; warns about suspicious labels.
 
-    Raises DataError for more classes than rows, unless the number is given.
+    Raises DataError if there are more classes than rows, unless the number of classes is given.
     """
     present = np.unique(labels)
     found = given or int(present[-1]) + 1
@@ -191,7 +191,7 @@ def count(value: Any, name: str, least: int, most: int) -> int:
 
 
 def starts(values: Any, layout: "Layout", dtype: "DTypeLike", name: str = "starts") -> np.ndarray:
-    """Starting points [chain, P] of a network with this layout, as finite floats that `dtype` holds; else DataError."""
+    """Starting points [chain, P] for a network with this layout, as finite floats in `dtype`; else DataError."""
     array = _numbers(values, name)
     if array.ndim != 2 or array.shape[1] != layout.size or not len(array):
         one = array.ndim == 1 and array.shape == (layout.size,)
@@ -226,7 +226,7 @@ def _numbers(values: Any, name: str) -> np.ndarray:
 
 
 def _masked(values: Any) -> bool:
-    """Whether values, or some of those in a list or an array of objects, are masked."""
+    """Whether values are masked, or contain masked values in a list or an array of objects."""
     if isinstance(values, np.ma.MaskedArray):
         return bool(np.ma.is_masked(values))
     within = getattr(getattr(values, "dtype", None), "kind", "") == "O" and isinstance(values, np.ndarray)
@@ -234,7 +234,7 @@ def _masked(values: Any) -> bool:
 
 
 def _unfit(array: np.ndarray, name: str) -> str:
-    """What dates, times, text or objects are, and how numbers are made of them."""
+    """Description of dates, times, text or objects, and advice on how to turn them into numbers."""
     kinds = {type(one) for one in array.flat} or {array.dtype.type}
     times = array.dtype.kind in "mM"
     missing = np.isnat(array) if times else np.reshape([one is None for one in array.flat], array.shape)
@@ -255,7 +255,7 @@ def _unfit(array: np.ndarray, name: str) -> str:
 
 
 def _of_frame(values: Any, name: str) -> np.ndarray:
-    """The numbers of a frame or series of pandas whose columns have different types; missing ones are NaN."""
+    """The numbers of a pandas frame or series whose columns have different types; missing numbers are NaN."""
     import pandas as pd
 
     frame = pd.DataFrame(values)
@@ -294,7 +294,7 @@ def _whole(array: np.ndarray, below: int, name: str, what: str) -> np.ndarray:
         if not np.isfinite(array[bad][0]):
             advice = FILL
         elif what == "class numbers" and 2 * len(np.unique(array)) > len(array) > 2:
-            advice = "take a likelihood for regression if these are no classes; otherwise " + advice
+            advice = "take a likelihood for regression if these are not classes; otherwise " + advice
         elif array[bad][0] >= below < MOST:
             advice = "use the numbering used for training; if there are more, say how many when building the posterior"
         _refuse(name, f"has {array[bad][0]} at {_first(bad)}, but {what} {allowed} are needed: {advice}")

@@ -1,4 +1,4 @@
-"""Write files so that a reader never sees half of one, and read small arrays back."""
+"""Write files so that a reader never sees half a file, and read small arrays back."""
 
 import errno
 import glob
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 ZIP_DAMAGE = (BadZipFile, zlib.error, EOFError, KeyError, ValueError, RuntimeError, OSError)
-"""What reading a damaged zip or .npz raises: a changed byte can also ask for a password (RuntimeError), an unknown
+"""Errors raised by reading a damaged zip or .npz: a changed byte can also request a password (RuntimeError), an unknown
 compression (NotImplementedError, a RuntimeError) or a position before the start of the file (OSError)."""
 
 REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)
-"""Errors of a system that refuses to write."""
+"""Error numbers of a system that cannot write."""
 _SEAL = b"crc32 of this file with zeros here: "
 
 
@@ -85,12 +85,12 @@ def replaced(path: str | Path) -> Iterator[Path]:
 
 
 def is_temporary(path: Path) -> bool:
-    """Whether a file or folder has a name that `atomic` and `replaced` give only while they write."""
+    """Whether a file or folder has a temporary name, which `atomic` and `replaced` use only while writing."""
     return re.fullmatch(r"\..+\.[0-9a-f]{8}(\.\w+)?", path.name) is not None and path.suffix != ".record"
 
 
 def remove_leftovers(path: str | Path) -> None:
-    """Remove what killed processes have left of their attempts to write a file, or a folder and the files in it."""
+    """Remove temporary files that killed processes left while writing a file, or a folder and the files in it."""
     target = Path(path)
     pattern = re.compile(rf"\.{re.escape(target.stem)}\.[0-9a-f]{{8}}{re.escape(target.suffix)}")
     inside = target.iterdir() if target.is_dir() else ()
@@ -105,7 +105,7 @@ def _beside(target: Path) -> Path:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder, if it is there."""
+    """Remove a file or a folder if it exists."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -113,9 +113,9 @@ def remove(path: Path) -> None:
 
 
 def sync(path: Path, *, inside: bool = True) -> None:
-    """Flush a file to disk, or a folder: its entries, so that renamed files survive a power cut, and what is in it.
+    """Flush a file to disk, or a folder with its entries (so that renamed files survive a power cut) and its contents.
 
-    If not `inside`, only the entries of a folder are flushed.
+    If `inside` is false, only the entries of a folder are flushed.
     """
     for file in [*(path.rglob("*") if inside and path.is_dir() else ()), path]:
         descriptor = os.open(file, os.O_RDONLY)
@@ -140,7 +140,7 @@ def _before(path: Path) -> Path:
 
 
 class DiskError(OSError):
-    """The system refused to write a file; the message names it and says what to do. `errno` is the system's."""
+    """The system could not write a file; the message names the file and says what to do. `errno` is the system's."""
 
     def __init__(self, path: Path, error: OSError, advice: str) -> None:
         super().__init__(f"cannot write {path}: {error.strerror or error}. {advice}")
@@ -149,7 +149,7 @@ class DiskError(OSError):
 
 @contextmanager
 def refusals(path: Path, advice: str) -> Iterator[None]:
-    """Raise a DiskError for `path` with this advice for an error of the system; the outermost advice counts."""
+    """Turn a system error into a DiskError for `path` with this advice; nested blocks use the outermost advice."""
     try:
         yield
     except OSError as error:
@@ -159,7 +159,7 @@ def refusals(path: Path, advice: str) -> Iterator[None]:
 
 @contextmanager
 def _refusals_alone(path: Path) -> Iterator[None]:
-    """The same with general advice, for errors that only writing has: a block that writes also reads other files."""
+    """Like `refusals`, with general advice, but only for errors of writing: the block may also read other files."""
     try:
         yield
     except OSError as error:
@@ -179,7 +179,7 @@ def save_arrays(path: str | Path, arrays: Mapping[str, ArrayLike | None], *, com
 
 
 def load_chosen(path: str | Path, names: Collection[str], error: type[Exception], what: str) -> dict[str, np.ndarray]:
-    """Some arrays that `save_arrays` wrote, without reading the others; raises like `load_arrays`."""
+    """Some arrays that `save_arrays` wrote, without reading the others; raises the errors of `load_arrays`."""
     try:
         with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as stored:
             if missing := set(names) - set(stored.files):
@@ -196,14 +196,14 @@ def load_arrays(
     what: str,
     optional: Collection[str] | None = (),
 ) -> dict[str, np.ndarray]:
-    """Read what `save_arrays` wrote; nothing in the file is executed.
+    """Read arrays that `save_arrays` wrote; nothing in the file is executed.
 
     Args:
         path: the file.
         required: names of arrays that the file must have.
-        error: class of the error for any other file.
-        what: what the file should be, for the message, such as `a split`.
-        optional: names of further arrays that it may have; None allows any.
+        error: class of the error to raise for any other file.
+        what: description of the expected file for the message, such as `a split`.
+        optional: names of further arrays that the file may have; None allows any.
 
     Raises:
         error: the file is damaged, or arrays are missing or unknown; the message names the file.
@@ -237,8 +237,8 @@ class TableError(ValueError):
 def parquet_writer(path: str | Path, schema: "pa.Schema") -> Iterator["pq.ParquetWriter"]:
     """Write a Parquet file (atomic) that notices damage; the same tables give the same bytes.
 
-    Each page has a checksum that any reader can verify. As pages leave out the file's own description, that description
-    holds a checksum of the whole file, too, which `parquet_file` verifies.
+    Each page has a checksum that any reader can verify. Pages do not cover the file's metadata, so the metadata also
+    hold a checksum of the whole file, which `parquet_file` verifies.
     """
     import pyarrow.parquet as pq
 
@@ -253,10 +253,10 @@ def parquet_writer(path: str | Path, schema: "pa.Schema") -> Iterator["pq.Parque
 
 @contextmanager
 def parquet_file(path: str | Path) -> Iterator["pq.ParquetFile"]:
-    """Open a Parquet file after verifying its checksum; pages of files without one are verified as they are read.
+    """Open a Parquet file after verifying its checksum; in a file without a checksum, pages are verified when read.
 
     Raises:
-        TableError: the file is missing or damaged; also if that is noticed within the block.
+        TableError: the file is missing or damaged, even if the damage is noticed only within the block.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -275,7 +275,7 @@ def parquet_file(path: str | Path) -> Iterator["pq.ParquetFile"]:
 
 
 def _is_sealed(path: Path) -> bool:
-    """Whether a file has the checksum that it states; true if it states none."""
+    """Whether a file has the checksum stated in it; true if no checksum is stated."""
     if not path.stat().st_size:
         return False
     with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content:

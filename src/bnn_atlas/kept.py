@@ -1,8 +1,8 @@
 """The results that a study's page keeps, small enough to commit, so that a study can be run in several sessions.
 
 The folder `kept` next to the page has the metric rows of finished runs, the values of single test rows for paired
-differences, what the runs were made from, and the time of their jobs. The next page, and its figures that
-show metric rows, are made from these and from newer results.
+differences, hashes of what the runs were made from, and the time of their jobs. The next page, and those of its figures
+that show metric rows, are made from these files and from newer results.
 """
 
 import csv
@@ -24,7 +24,7 @@ from bnn_atlas.metrics.tables.parquet import SCHEMA, read_table, write_rows
 
 NOT_RECORDED = "a machine that was not recorded"
 SAMPLING = "sample"
-"""The rule with jobs that record their machine, next to the draws."""
+"""The rule whose jobs record their machine, next to the draws."""
 SECTION_RULES = ("subset", "density_grid", "functions", "surface")
 """Rules with one job per run and section of figures."""
 JOB_COLUMNS = ("rule", "job", "seconds", "cpu_seconds", "machine")
@@ -45,17 +45,17 @@ class RuleTime(NamedTuple):
 
 
 class StudyJobs(NamedTuple):
-    """Which jobs belong to the study as it is now, by the names of their benchmark files."""
+    """The jobs that belong to the present study, identified by the names of their benchmark files."""
 
     study: str
     sizes: Mapping[str, Sequence[int]]
-    """Run -> its numbers of splits and blocks; files of other runs, splits and blocks are old."""
+    """Run -> number of splits and number of blocks; files of other runs, splits and blocks are outdated."""
     figures: Collection[str]
-    """Names of its figures."""
+    """Names of the study's figures."""
     sections: Collection[str]
     """Names of the files for sections of the figures, without endings."""
     shared: Collection[str]
-    """Names of jobs that studies share, such as warm starts, as `<rule>/...`; they count for each study."""
+    """Names, as `<rule>/...`, of jobs that studies share, such as warm starts; such jobs count for each study."""
 
     def has(self, rule: str, job: str) -> bool:
         """Whether a job belongs to the study."""
@@ -87,8 +87,8 @@ class StudyJobs(NamedTuple):
 def read_jobs(folder: str | Path, of: StudyJobs) -> pd.DataFrame:
     """The jobs of a study with their times, JOB_COLUMNS; a resumed job has the times of its last attempt.
 
-    `folder` has one file per job, at `<rule>/<study>/...tsv` or, for tables, `table/<study>-...tsv`. Next to it are the
-    folders of the blocks of chains, with the files that name their machines.
+    `folder` has one file per job, at `<rule>/<study>/...tsv` or, for tables, `table/<study>-...tsv`. Next to `folder`
+    are the folders of the blocks of chains, with the files that name their machines.
     """
     rows = []
     for file in sorted(Path(folder).glob("*/**/*.tsv")):
@@ -148,7 +148,7 @@ def machine_of(timing: Path) -> str:
 def made_on(jobs: pd.DataFrame, study: str, entries: Mapping[str, str]) -> list[Made]:
     """For each entry, the machines of its runs and the time of their own jobs, in the order of `entries`.
 
-    Jobs for data, splits and warm starts are shared by runs and not counted. Runs without jobs are left out.
+    Jobs that runs share (data, splits, warm starts) are not counted. Runs without jobs are left out.
 
     Args:
         jobs: a table of jobs (`jobs`).
@@ -178,9 +178,10 @@ ADDED = ("kernel", "vector_bits", "draws", "commit")
 TEXTS = ("settings", "code", "machine", "packages", "reductions", *ADDED)
 """Columns of runs.csv that are always text: a hash may consist of digits only."""
 RUN_COLUMNS = ("run", "split", *TEXTS)
-"""Columns of runs.csv. `settings` and `code` are hashes of what determines the draws; `packages` computed them, with
-the gradients of `kernel`, on a processor with vectors of `vector_bits`; `draws` begins their SHA-256, and `commit` the
-name of the last commit that had changed the code (with `+` if it had been changed since)."""
+"""Columns of runs.csv. `settings` and `code` are hashes of what determines the draws. The draws were computed with
+`packages` and the gradients of `kernel`, on a processor with vectors of `vector_bits`. `draws` is the beginning of the
+draws' SHA-256, `commit` the beginning of the hash of the last commit that changed the code (with `+` if the code had
+been changed since)."""
 CHAINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 """Numbers of chains at which metrics by number of chains are kept, in addition to those in claims and all chains."""
 DECIMALS = 3
@@ -202,7 +203,7 @@ Place = tuple[str, int]
 
 
 class Origin(StrEnum):
-    """Where results come from, the nearest first; a claim has the farthest origin of what answered it."""
+    """Where results come from, the nearest first; a claim has the farthest origin of the results that answered it."""
 
     HERE = "made here"
     ARCHIVE = "from a published archive"
@@ -211,7 +212,7 @@ class Origin(StrEnum):
 
 
 def farthest(origins: Iterable[Origin]) -> Origin:
-    """The farthest of some origins; `HERE` for none."""
+    """The farthest of some origins; `HERE` if there are none."""
     return max(origins, key=list(Origin).index, default=Origin.HERE)
 
 
@@ -263,7 +264,7 @@ def kept_scale(page: str | Path) -> str | None:
 
 
 def read_piece(page: str | Path, scale: str) -> Piece:
-    """What the page in a folder keeps; empty if there is no such folder, or nothing at this scale.
+    """The results kept by the page in a folder; empty without such a folder, or if it has nothing at this scale.
 
     Raises TableError for a file that is damaged or missing.
     """
@@ -281,7 +282,7 @@ def read_piece(page: str | Path, scale: str) -> Piece:
         with parquet_file(folder / "densities.parquet") as source:
             rows = source.read().cast(DENSITIES).to_pylist()
     except (OSError, ValueError, KeyError) as error:
-        raise TableError(f"{folder}: not what a page keeps ({error}); restore it, or delete the folder") from None
+        raise TableError(f"{folder}: not the kept results of a page ({error}); restore or delete the folder") from None
     densities = {
         (row["run"], row["split"], row["metric"], row["chains"]): np.array(row["values"], np.float32) for row in rows
     }
@@ -292,7 +293,7 @@ def read_piece(page: str | Path, scale: str) -> Piece:
 def write_piece(page: Path, piece: Piece, settings: Mapping[str, Mapping[str, Any]]) -> None:
     """Write a piece next to its page; the same piece gives the same bytes.
 
-    `settings` are those behind the hashes of runs and figures; settings.json has them, for readers and `why`.
+    `settings` are the settings behind the hashes of runs and figures, written to settings.json for readers and `why`.
     """
     folder = page / FOLDER
     folder.mkdir()
@@ -313,7 +314,7 @@ def write_piece(page: Path, piece: Piece, settings: Mapping[str, Mapping[str, An
 
 
 def union(fresh: Piece, kept: Piece) -> Piece:
-    """The union of both, with the fresh version of any run and split, job or figure that both have."""
+    """The union of both pieces; the fresh version wins for any run and split, job or figure that both have."""
     older = kept.of_runs(kept.places - fresh.places)
     jobs = pd.concat([fresh.jobs, kept.jobs]).drop_duplicates(["rule", "job"])
     return Piece(
@@ -329,7 +330,7 @@ def union(fresh: Piece, kept: Piece) -> Piece:
 def compact(table: pd.DataFrame, chains: Collection[int]) -> pd.DataFrame:
     """The rows that pages, their figures and claims read.
 
-    Metrics by number of chains are kept only at CHAINS, `chains`, and all chains of a run.
+    Metrics by number of chains are kept only for the numbers in CHAINS and `chains`, and for all chains of a run.
     """
     largest = table.groupby(["run", "split", "dataset", "metric", "at"], sort=False)["chains"].transform("max")
     chosen = ~table["metric"].isin(BY_CHAINS) | table["chains"].isin([*CHAINS, *chains]) | (table["chains"] == largest)
@@ -337,6 +338,6 @@ def compact(table: pd.DataFrame, chains: Collection[int]) -> pd.DataFrame:
 
 
 def _joined(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
-    """Rows of both; an empty frame is left out, since it has no types and would change the other's."""
+    """Rows of both; an empty frame is left out, since it has no types and would change the types of the other."""
     parts = [frame for frame in (first, second) if len(frame)]
     return pd.concat(parts, ignore_index=True) if parts else first

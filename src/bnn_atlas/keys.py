@@ -1,10 +1,10 @@
-"""Random keys by role, and their generator: no key is used twice, and a chain's stream depends only on its number.
+"""Random keys by role, and their generator: no key is used twice, and a chain's stream depends only on its index.
 
 The generator is the counter-based Threefry-2x32 with its twenty rounds written out (Salmon et al. 2011, Parallel Random
 Numbers: As Easy as 1, 2, 3). JAX's own Threefry loops over the rounds on a CPU, and its Philox is not vectorised there.
 Written out, the rounds fuse with the code that uses the numbers, which is several times as fast.
-Keys are kept from fusing with the code that uses them: otherwise the rounds of a key would be repeated in each of its
-uses, and the rounds of its parent in each of these, and programs would take seconds to minutes to compile.
+Keys are kept from fusing with the code that uses them: otherwise every use of a key would repeat the rounds of this key
+and of its parent keys, and programs would take seconds to minutes to compile.
 """
 
 from enum import IntEnum
@@ -49,7 +49,7 @@ def _fold_in(key: Array, number: int | Array) -> Array:
 
 
 def _random_bits(key: Array, width: int, shape: tuple[int, ...]) -> Array:
-    """Unsigned integers of 32 or 64 bits, one counter each; 32 bits are the exclusive or of the halves of 64."""
+    """Unsigned integers of 32 or 64 bits, one counter each; 32 bits are the exclusive or of two halves."""
     counters = jnp.arange(prod(shape), dtype=jnp.uint32).reshape(shape)
     first, second = threefry2x32(key, jnp.ones_like(counters), counters)
     if width == 64:
@@ -72,7 +72,7 @@ THREEFRY: Any = define_prng_impl(
 
 
 class Role(IntEnum):
-    """What a key is for."""
+    """The purpose of a key."""
 
     INITIALISE = 0
     SHUFFLE = 1
@@ -82,7 +82,7 @@ class Role(IntEnum):
 
 
 def root_key(seed: int | np.int32 | Array) -> Array:
-    """Key of a run for the unrolled Threefry, with the same random bits on every kind of device."""
+    """Key of a run for the written-out Threefry, with the same random bits on every kind of device."""
     return jax.random.key(seed, impl=THREEFRY)
 
 

@@ -1,6 +1,6 @@
-"""Locks between processes: only one at a time makes a result or compiles a program.
+"""Locks between processes: only one process at a time makes a result or compiles a program.
 
-They are POSIX locks (`fcntl`), which end with their process, however it ends, and hold between hosts that share a file
+These are POSIX locks (`fcntl`): they end with their process, however it ends, and work between hosts that share a file
 system.
 """
 
@@ -29,12 +29,13 @@ HELD = "held by "
 """Prefix of the text that the holder of a lock writes into it."""
 _OWN = threading.Lock()
 _held: set[Path] = set()
-"""Locks of this process. The system would grant it each of them again, and release it when either file is closed."""
+"""Locks of this process. The system would grant such a lock again to the process, and release it when either of the two
+open files is closed."""
 os.register_at_fork(after_in_child=_held.clear)
 
 
 class LockError(OSError):
-    """The file system has no locks; the message names the file. `errno` is the system's."""
+    """The file system does not support locks; the message names the file. `errno` is the system's."""
 
 
 class Lock(NamedTuple):
@@ -43,16 +44,16 @@ class Lock(NamedTuple):
     file: TextIO
     """Open for reading and appending, at its start."""
     waited: bool
-    """Whether another process held it first."""
+    """Whether another process held the lock first."""
 
 
 @contextmanager
 def lock(
     path: Path, purpose: str, while_waiting: Callable[[], None] = lambda: None, seconds: float = 1
 ) -> Iterator[Lock]:
-    """Hold the lock of a file, creating it if needed; while it is taken, ask again every `seconds` seconds.
+    """Hold the lock of a file, which is created if needed; while the lock is taken, try again every `seconds` seconds.
 
-    While waiting, `while_waiting` is called, too; it may raise. The file is never removed.
+    At each attempt, `while_waiting` is called; it may raise. The file is never removed.
 
     Raises:
         LockError: the file system has no locks.
@@ -61,7 +62,7 @@ def lock(
     path = path.parent.resolve() / path.name
     waited = (file := _taken(path)) is None
     if file is None:
-        log.warning("waiting %s until %s has ended that", purpose, _holder(path))
+        log.warning("waiting %s until %s has finished doing so", purpose, _holder(path))
         while (file := _taken(path)) is None:
             while_waiting()
             time.sleep(seconds)
@@ -74,12 +75,12 @@ def lock(
 
 
 def this_process() -> str:
-    """What the holder of a lock writes into it."""
+    """The text that the holder of a lock writes into the file."""
     return f"{HELD}process ({os.getpid()} on {platform.node()})"
 
 
 def compiled(program: Lowered) -> Compiled:
-    """Executable of a program; if another process is compiling the same program, wait and take it from the cache."""
+    """Compile a program; if another process is compiling the same program, wait and take the result from the cache."""
     folder = jax.config.values["jax_compilation_cache_dir"]
     if not folder:
         return program.compile()
@@ -88,7 +89,7 @@ def compiled(program: Lowered) -> Compiled:
         try:
             stack.enter_context(lock(Path(folder) / "locks" / name, "to compile a program of this job", seconds=0.05))
         except OSError as error:
-            log.warning("%s: two jobs may compile one program", error)
+            log.warning("%s: two jobs may compile the same program", error)
         return program.compile()
 
 
@@ -105,7 +106,7 @@ def _write_cache_entries_whole() -> None:
         if cache.eviction_enabled or not key or "://" in str(cache.path):
             in_place(cache, key, value)
             return
-        # Flushing to disk would take long, and an entry that a power cut damages is replaced.
+        # Flushing to disk would take long, and an entry damaged by a power cut is replaced anyway.
         with atomic(Path(cache.path) / f"{key}-cache", flush=False) as temporary:
             temporary.write_bytes(value)
 
@@ -123,7 +124,7 @@ def _taken(path: Path) -> TextIO | None:
         file = path.open("a+", encoding="utf-8")
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # If the file was removed after it was opened, another process would lock a new one.
+            # If the file was removed after it was opened, another process would lock a new file.
             is_there = os.path.samestat(path.stat(), os.fstat(file.fileno()))
         except (BlockingIOError, PermissionError, FileNotFoundError):
             is_there = False
@@ -140,7 +141,7 @@ def _taken(path: Path) -> TextIO | None:
 
 
 def _holder(path: Path) -> str:
-    """The holder of a lock, as written in it."""
+    """The name of a lock's holder, as written in the file."""
     if path in _held:  # reading the file would end the lock
         return "another thread of this process"
     try:

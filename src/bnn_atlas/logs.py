@@ -13,17 +13,18 @@ from types import FrameType
 STARTED = " INFO started"
 """End of the first line of each attempt in a log."""
 FAILED = " ERROR failed"
-"""End of the line before an error that another attempt would meet again."""
+"""End of the line before an error that would occur again in another attempt."""
 SAID_ONCE = ("bnn_atlas.posterior.compiled",)
-"""Loggers whose warnings hold for all jobs of a run, whose last lines have them once (`pipeline.farewell`)."""
+"""Loggers whose warnings hold for all jobs of a run; they are printed once, at the end of the run
+(`pipeline.farewell`)."""
 
 
 @contextmanager
 def logged(path: str | Path) -> Iterator[None]:
     """Append log records, and the traceback of a failure, to the file at `path`.
 
-    An error of this package says what to do: its message replaces the traceback. Warnings also go to the terminal,
-    unless all jobs would repeat them (`SAID_ONCE`).
+    For an error of this package, which says what to do, only the message is logged, without a traceback. Warnings also
+    go to the terminal, unless all jobs would repeat them (`SAID_ONCE`).
     SIGTERM, such as at a cluster's time limit, ends the job with a line that says so.
     A failure ends the process with status 1 and no further output: Snakemake prints the log of a failed job.
 

@@ -1,4 +1,4 @@
-"""Where chains are computed: on a CPU, one after another on a device per core; on a GPU, all at once."""
+"""Where chains are computed: on a CPU, one at a time on each core's device; on a GPU, all at once."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,18 +19,18 @@ Tree = Any
 DATA_AXIS = "data"
 """Mesh axis of the devices that share the rows of one chain."""
 EVERYWHERE = PartitionSpec()
-"""Arrays that are whole on every device."""
+"""For arrays of which every device has a full copy."""
 BY_ROWS = PartitionSpec(DATA_AXIS)
-"""Arrays with rows as their leading axis, divided among the devices of a chain."""
+"""For arrays whose leading axis (rows) is divided among the devices of a chain."""
 
 
 class Placement:
     """Maps a function of one chain over the leading axis of its arguments.
 
-    On CPUs the chains are divided among the devices, and each device computes them one after another in a loop whose
+    On CPUs, the chains are divided among the devices, and each device computes one chain at a time in a loop whose
     length the compiler does not know, so a chain's bits depend neither on its neighbours nor on the number of devices.
-    On a GPU the chains are batched by `vmap`. With `shards` above 1 every chain is computed on that many devices at
-    once, each with its share of the rows; the function sums over them along the mesh axis `data`.
+    On a GPU, the chains are batched by `vmap`. With `shards` above 1, every chain is computed on that many devices at
+    once, each with a part of the rows; the function sums over the devices along the mesh axis `data`.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Placement:
         batched: bool | None = None,
         shards: int = 1,
     ) -> None:
-        """Place a number of chains on `devices` (all by default); with `batched`, tests follow the GPU's path on a CPU.
+        """Place a number of chains on `devices` (default: all); `batched` lets tests use the code for GPUs on a CPU.
 
         Raises:
             ValueError: there are fewer devices than shards.
@@ -67,12 +67,12 @@ class Placement:
         return jax.tree.map(lambda leaf: np.asarray(leaf)[: self.chains], tree)
 
     def shapes(self, tree: Tree) -> Tree:
-        """Shapes and shardings that `put` gives to arrays of these global shapes, for compiling in advance."""
+        """Shapes and shardings that arrays of these global shapes have after `put`, for compiling in advance."""
         sharding = NamedSharding(self._mesh, PartitionSpec("chain"))
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree)
 
     def share(self, tree: Tree, specs: Tree = EVERYWHERE) -> Tree:
-        """Place arrays that all chains read; `specs` (a prefix of the tree) says which of them are divided by rows."""
+        """Place arrays that all chains read; `specs` (a prefix of the tree) tells which arrays are divided by rows."""
         return jax.device_put(tree, jax.tree.map(lambda spec: NamedSharding(self._mesh, spec), specs))
 
     def map(self, function: Callable[[Tree, Tree], Tree], specs: Tree = EVERYWHERE) -> "Mapped":
@@ -126,7 +126,7 @@ class Mapped:
         return jax.eval_shape(self._mapped, shared, chained, self._counts)
 
     def compile(self, shared: Tree, chained: Tree) -> Compiled:
-        """The program for arguments like these, which may be shapes; compiled once."""
+        """The program for arguments (or shapes) like these; compiled only once."""
         leaves = jax.tree.leaves((shared, chained))
         kind = tuple((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves)
         if kind not in self._compiled:

@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from typing import Any, Self
 
 CODE = ("Snakefile", "workflow", "src", "Rcode", "requirements.lock", "requirements-gpu.lock")
-"""What a result depends on besides its settings; an edit anywhere else does not change its provenance."""
+"""Files and folders on which results depend besides settings; an edit anywhere else does not change provenance."""
 
 SUMMARY = (
     "study", "figure", "scale", "reductions", "marks", "runs", "run", "split", "block", "dataset", "method", "chains",
@@ -27,7 +27,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Provenance:
-    """Provenance of a file. It has no time, host or absolute path, so the same inputs give the same bytes."""
+    """Provenance of a file. It contains no time, host or absolute path, so the same inputs give the same bytes."""
 
     config: str
     """SHA-256 of the settings, see `fingerprint`."""
@@ -64,7 +64,7 @@ def collect(settings: Mapping[str, Any], *, root: str | Path, device: str | None
     """Provenance of a result made from `settings` by the code in the repository `root`.
 
     `settings` holds the leaf values on which the result depends, nested in any way. `device` computed the result; by
-    default it is the processor of this machine. Raises like `fingerprint`.
+    default it is the processor of this machine. Raises the errors of `fingerprint`.
     """
     folder = Path(root)
     plain = _plain(settings, "settings")
@@ -105,7 +105,7 @@ def _canonical(plain: Any) -> str:
 
 
 def _plain(obj: Any, where: str) -> Any:
-    """The same value in JSON types only."""
+    """The value of `obj` in JSON types only."""
     if isinstance(obj, Mapping):
         wrong = [key for key in obj if not isinstance(key, str)]
         if wrong:

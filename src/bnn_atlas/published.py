@@ -15,21 +15,21 @@ class Number(NamedTuple):
     """A published number."""
 
     group: str
-    """Numbers that belong together, such as a table or a curve."""
+    """Group of numbers that belong together, such as a table or a curve."""
     label: str
-    """What the number belongs to, such as a method or a run; may be empty."""
+    """Method, run or the like to which the number belongs; may be empty."""
     x: str
     """Position on the x axis, such as a number of chains; may be empty."""
     metric: str
     value: Decimal
-    """With the published digits."""
+    """The number, with the published digits."""
     error: Decimal | None
     """The printed error."""
     repetitions: int | None
-    """If the error is a standard deviation: the number of repetitions it was taken over, or one less if the paper
-    divided by that number itself (a population standard deviation). None if it is a standard error, or not known."""
+    """The number of repetitions behind a standard deviation, or one less for a population standard deviation. None if
+    the error is a standard error or of unknown kind."""
     read_off: Decimal | None
-    """The error of reading it off a picture; None for printed digits."""
+    """The error from reading the number off a picture; None for printed digits."""
     source: str
     """Where it is published."""
 
@@ -45,7 +45,7 @@ class Number(NamedTuple):
 
 
 def published_numbers(study: str, group: str) -> list[Number]:
-    """The numbers of a group of a study, in the order of its file. Raises KeyError for a group without any."""
+    """The numbers of one group of a study, in the order of the file. Raises KeyError for an unknown group."""
     found = [number for number in read_published(FOLDER / f"{study}.csv").values() if number.group == group]
     if not found:
         raise KeyError(f"config/published/{study}.csv has no group '{group}'")

@@ -1,8 +1,8 @@
-"""The record of a result: the file `.<name>.record` next to it, which says what made it.
+"""The record of a result: the file `.<name>.record` next to the result, which states how the result was made.
 
-The record is also a lock. The process that makes the result adds a last line, which names the process, and replaces the
-whole record once the result is complete. A record holds no time, host or absolute path, so that the same result has the
-same record.
+The record is also a lock. The process that makes the result adds a last line with the name of the process, and replaces
+the whole record once the result is complete. A record holds no time, host or absolute path, so that equal results have
+equal records.
 """
 
 import fcntl
@@ -25,16 +25,16 @@ from bnn_atlas.files import MEND, refusals
 
 log = logging.getLogger(__name__)
 FINGERPRINT = "fingerprint"
-"""Field of results that are made again only if the hash of all that they depend on has changed (`making`)."""
+"""Field of results that are made again only if the hash of everything that they depend on has changed (`making`)."""
 CHECKSUM = "checksum"
 """Field with the CRC-32 of all other fields."""
 PUBLISHED = "published"
-"""Field of results that an archive of another clone gave, or that were made from such results: its SHA-256."""
+"""Field of results that came from an archive of another clone, or were made from such results: the archive's hash."""
 LARGE = 64 * 2**20
-"""Size in bytes above which a job does not compute the SHA-256 of an input, but takes it from the record of that file
-or folder; formats of such large results detect damage by themselves."""
+"""Size in bytes above which a job does not compute the SHA-256 of an input file or folder, but takes the hash from the
+input's record; the formats of such large results detect damage by themselves."""
 NEW = ".new"
-"""Ending of a record that is being written."""
+"""Suffix of a record that is being written."""
 PACKAGES = ("jax", "numpy")
 VECTORS = {"avx512f": 512, "avx2": 256, "avx": 256, "sse2": 128, "asimd": 128}
 """Flag of a processor -> width of its vectors in bits, the widest first."""
@@ -50,15 +50,15 @@ class Held:
 
     def __init__(self, before: Mapping[str, Any], waited: bool) -> None:
         self.before = before
-        """What the record said before; empty if there was none."""
+        """The previous content of the record; empty if there was no record."""
         self.waited = waited
         """Whether another process held the lock first."""
         self.content = dict(before)
-        """What the record will say. If the block ends with an exception, the record says what it said before, without
-        the fingerprint."""
+        """The new content of the record. If the block ends with an exception, the record gets its previous content
+        without the fingerprint."""
 
     def says(self, facts: Mapping[str, Any]) -> bool:
-        """Whether the record said these facts before."""
+        """Whether the previous record contains these facts."""
         return all(self.before.get(name) == json.loads(json.dumps(fact)) for name, fact in facts.items())
 
 
@@ -70,10 +70,10 @@ def record_of(destination: str | Path) -> Path:
 
 @contextmanager
 def held(destination: str | Path, while_waiting: Callable[[], None] = lambda: None) -> Iterator[Held]:
-    """Hold the record of a result; wait while another process (such as an orphaned cluster job) holds it.
+    """Hold the record of a result; wait while another process (such as an orphaned cluster job) holds the record.
 
     While waiting, `while_waiting` is called every second; it may raise. Within the block, the thread can hold the same
-    record again. After the block, the record says what `content` says.
+    record again. After the block, `content` is written to the record.
 
     Raises:
         LockError: the file system has no locks.
@@ -106,7 +106,7 @@ def held(destination: str | Path, while_waiting: Callable[[], None] = lambda: No
 
 
 def write(path: Path, content: Mapping[str, Any]) -> None:
-    """Replace a whole record; whoever waits for its lock, which this process may hold, then opens the new file."""
+    """Replace a whole record; processes that wait for its lock (which this process may hold) then open the new file."""
     new = path.with_name(f"{path.name}{NEW}")
     with refusals(path, "Make room, or write elsewhere; the job's result exists, but is not recorded"):
         with new.open("w", encoding="utf-8") as file:
@@ -120,7 +120,7 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
 
 @contextmanager
 def making(destination: str | Path, fingerprint: str) -> Iterator[bool]:
-    """Hold the record of a file and yield whether it has to be made: False if it was made with this fingerprint.
+    """Hold the record of a file and yield whether the file has to be made: False if made with this fingerprint.
 
     When the block ends without an exception, the fingerprint is recorded. The block must write the whole file or
     nothing (`bnn_atlas.files.atomic`).
@@ -154,7 +154,7 @@ def read(path: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=10_000)
 def _read(path: Path, *state: int) -> dict[str, Any]:
-    """The record at a path with this state (inode, time and size); kept, since a plan reads most records repeatedly."""
+    """The record at a path with this state (inode, time and size); cached, since plans read records repeatedly."""
     text = path.read_text(encoding="utf-8")
     return {} if _HELD.search(text) else parsed_text(text)
 
@@ -166,7 +166,7 @@ def is_unreadable(path: Path) -> bool:
 
 
 def is_busy(path: Path) -> bool:
-    """Whether a process that still runs holds the record at a path."""
+    """Whether a running process holds the record at a path."""
     if not _HELD.search(path.read_text(encoding="utf-8", errors="replace")):
         return False
     with path.open("a") as file:
@@ -178,7 +178,7 @@ def is_busy(path: Path) -> bool:
 
 
 def made_by(path: str | Path, results: str | Path) -> dict[str, Any]:
-    """The record of the job that made a file below `results`, whichever of the job's outputs that is; empty if none."""
+    """The record of the job that made a file below `results`, whichever output the file is; empty if there is none."""
     name, first = name_of(path, results), record_of(path)
     if name in (content := read(first)).get("outputs", {}):
         return content
@@ -189,7 +189,7 @@ def made_by(path: str | Path, results: str | Path) -> dict[str, Any]:
 
 
 def behind(record: Mapping[str, Any], results: str | Path) -> Iterator[dict[str, Any]]:
-    """The records of all jobs whose results a job used, directly or through others, each once."""
+    """The records of all jobs whose results a job used, directly or through other jobs; each record once."""
     seen: set[str] = set()
     for name in (waiting := list(record.get("inputs", ()))):
         if name not in seen and (made := made_by(Path(results, name), results)):
@@ -199,7 +199,7 @@ def behind(record: Mapping[str, Any], results: str | Path) -> Iterator[dict[str,
 
 
 def published(paths: Iterable[str | Path], results: str | Path) -> dict[str, str]:
-    """The field PUBLISHED of what is made from these files; empty if no archive gave any of them."""
+    """The field PUBLISHED for results made from these files; empty if none of the files came from an archive."""
     found = {made_by(path, results).get(PUBLISHED) for path in paths} - {None}
     return {PUBLISHED: ", ".join(sorted(map(str, found)))} if found else {}
 
@@ -212,12 +212,12 @@ def _others(folder: Path, changed: int) -> dict[str, Path]:
 
 
 def stated(path: str | Path, results: str | Path) -> str | None:
-    """The SHA-256 of a file according to its record; None if it has no record."""
+    """The SHA-256 of a file according to its record; None if the file has no record."""
     return made_by(path, results).get("outputs", {}).get(name_of(path, results))
 
 
 def is_damaged(path: str | Path, results: str | Path) -> bool:
-    """Whether a file differs from what its record says; False if it has no record."""
+    """Whether a file differs from its record; False if the file has no record."""
     return stated(path, results) not in (None, digest(Path(path)))
 
 
@@ -227,7 +227,7 @@ def digests(paths: Iterable[str | Path], results: str | Path) -> dict[str, str]:
 
 
 def digests_of_inputs(paths: Iterable[str | Path], results: str | Path) -> dict[str, str]:
-    """Name of each file or folder that a job reads -> its SHA-256, from its record if there is one and it is `LARGE`.
+    """Name of each file or folder that a job reads -> its SHA-256; for inputs above `LARGE`, from a record if possible.
 
     Raises:
         DamagedInput: a file differs from its record.
@@ -272,7 +272,7 @@ def name_of(path: str | Path, results: str | Path) -> str:
 
 
 def environment() -> dict[str, Any]:
-    """The code, processor and packages that make a result here."""
+    """The code, processor and packages of this process, as recorded with results."""
     commit, dirty = commit_here()
     return {
         "commit": commit,
@@ -310,7 +310,7 @@ def commit_here() -> tuple[str, bool]:
 
 
 def parsed_text(text: str) -> dict[str, Any]:
-    """What a record says; empty if it is damaged."""
+    """The content of a record; empty if the record is damaged."""
     try:
         content = json.loads(_HELD.sub("", text))
     except ValueError:

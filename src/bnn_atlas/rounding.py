@@ -1,8 +1,8 @@
-"""Square roots that something is divided by, with the same bits on every processor.
+"""Square roots as divisors, with the same bits on every processor.
 
 XLA turns a / sqrt(x) into a * rsqrt(x). On x86 it computes rsqrt in single precision by refining the result of an
-instruction that only has to be right to about twelve bits, and whose further bits differ between Intel's and AMD's
-processors. A chain is then another one from its first step on. Square roots and divisions themselves are correctly
+instruction that is required to be accurate only to about twelve bits; its further bits differ between Intel's and AMD's
+processors, so that chains would differ from the first step on. Square roots and divisions themselves are correctly
 rounded everywhere (IEEE 754). XLA's products of matrices still depend on the processor (docs/accuracy.md).
 """
 
@@ -13,7 +13,7 @@ from jax import numpy as jnp
 
 @jax.custom_jvp
 def root(x: Array) -> Array:
-    """The square root of x >= 0, which XLA keeps apart from a division by it."""
+    """The square root of x >= 0, which XLA does not merge with a division by this root."""
     return jax.lax.optimization_barrier(jnp.sqrt(x))
 
 

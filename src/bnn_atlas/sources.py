@@ -1,10 +1,11 @@
-"""Which code determines a result: the files that a module imports, and the definitions that a function reaches.
+"""Find the code that determines a result: the files that a module imports, and the definitions that a function reaches.
 
 `code_of` follows imports from file to file. `code_digest` is finer: it follows names from definition to definition, and
-hashes their syntax trees. Draws, warm starts and predictions carry such a digest, since making them again is expensive.
+hashes the syntax trees of the definitions. Draws, warm starts and predictions carry such a digest, since making them
+again is expensive.
 
-A process reads the sources once, so that its digests are of one state of the code, and keeps digests in the user's
-cache folder for all processes that find the same sources: each plan and each job asks for some.
+A process reads the sources once, so that all its digests describe one state of the code. Digests are kept in the user's
+cache folder for all processes that find the same sources, since each plan and each job needs some digests.
 """
 
 import ast
@@ -24,14 +25,14 @@ PACKAGE = Path(__file__).parent
 IMPORT = re.compile(
     r"^\s*(?:from (bnn_atlas\b[\w.]*) import (\([^)]*\)|[^#\n]*)|import (bnn_atlas\b[\w.]*))", re.MULTILINE
 )
-"""Import of something of this package: (package, what, ...) or (..., ..., module). A fifth of the time of a parser."""
+"""Import from this package: (package, what, ...) or (..., ..., module). Takes a fifth of the time of a parser."""
 NO_CACHE = (OSError, RuntimeError)
-"""What a cache folder raises that cannot be written or read, or that has no home to be in."""
+"""Errors raised if the cache folder cannot be written or read, or if there is no home folder."""
 DIGEST_LINE = re.compile(r"[0-9a-f]{64} [0-9a-f]{64}")
 PLUMBING = tuple(f"bnn_atlas.{name}" for name in ("files", "locks", "logs", "provenance", "records", "sources"))
-"""Modules that handle bytes and messages but change no number and no picture; editing them remakes nothing."""
+"""Modules that handle bytes and messages but change no number or picture; after editing them, nothing is remade."""
 SETTINGS = "bnn_atlas.config"
-"""Package of the settings classes. Only what they compute counts, since their values are in the fingerprint."""
+"""Package of the settings classes. Only code that computes counts there, since settings are in the fingerprint."""
 
 
 def code_of(*modules: str, without: Iterable[str] = PLUMBING) -> tuple[Path, ...]:
@@ -42,7 +43,7 @@ def code_of(*modules: str, without: Iterable[str] = PLUMBING) -> tuple[Path, ...
 
     Args:
         modules: full names, such as `bnn_atlas.figures.style`.
-        without: modules and packages to leave out, together with what only they import.
+        without: modules and packages to leave out, together with modules that only they import.
 
     Raises:
         ModuleNotFoundError: a module does not exist.
@@ -102,7 +103,7 @@ def _digest(roots: tuple[str, ...], live: frozenset[Place] | None, without: tupl
 
 @cache
 def _kept() -> dict[str, str]:
-    """Digests that earlier processes computed from the same sources; lines that were half written are left out."""
+    """Digests that earlier processes computed from the same sources; half-written lines are left out."""
     try:
         lines = _file_of_digests().read_text(encoding="ascii", errors="replace").splitlines()
     except NO_CACHE:
@@ -116,7 +117,7 @@ def _file_of_digests() -> Path:
 
 @cache
 def state() -> str:
-    """Hash of all sources as this process has read them, and of the version of Python, whose syntax trees differ."""
+    """Hash of all sources as read by this process, and of the Python version, since syntax trees depend on it."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     whole = hashlib.sha256(version.encode())
     for name, source in read_sources().items():
@@ -128,7 +129,7 @@ def state() -> str:
 def read_sources() -> dict[str, bytes]:
     """Path below the package -> source, of all its modules, read once in a process.
 
-    Hidden files are no modules: an editor puts locks and copies of its own beside a file.
+    Hidden files are ignored: editors put lock files and copies next to a file.
     """
     files = (file for file in sorted(PACKAGE.rglob("*.py")) if file.name[0] != "." and file.is_file())
     return {file.relative_to(PACKAGE).as_posix(): file.read_bytes() for file in files}
@@ -221,18 +222,18 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
 
 
 class _Reading(NamedTuple):
-    """The content of a definition, and what it uses."""
+    """The content of a definition, and the names and classes that it uses."""
 
     hash: str
-    """SHA-256 of its syntax tree; empty if nothing in it counts."""
+    """SHA-256 of the definition's syntax tree; empty if nothing in the tree counts."""
     reached: tuple[Place, ...]
     attributes: frozenset[str]
     classes: frozenset[Place]
-    """Settings classes that it uses other than to distinguish cases."""
+    """Settings classes that the definition uses for other purposes than to distinguish cases."""
 
 
 _READINGS: dict[Place, tuple[frozenset[Place], dict[frozenset[Place] | None, _Reading]]] = {}
-"""Definition -> settings classes in its cases, and its reading for each choice of these."""
+"""Definition -> the settings classes in its cases, and its reading for each choice of these classes."""
 
 
 def _reading(place: Place, live: frozenset[Place] | None) -> _Reading:
@@ -263,7 +264,7 @@ def _statements(place: Place) -> list[ast.stmt]:
 
 
 def _computed(cls: Place, used: frozenset[str]) -> list[Place]:
-    """Methods and constants of a settings class with a name that the code uses; no field, validator or docstring."""
+    """Methods and constants of a settings class whose names the code uses; not fields, validators or docstrings."""
     module, name = cls
     bodies = [s.body for s in _module(module).definitions.get(name, ()) if isinstance(s, ast.ClassDef)]
     return [(module, f"{name}.{found}") for body in bodies for s in body if (found := _member(s)) in used]
@@ -281,11 +282,11 @@ def _member(statement: ast.stmt) -> str | None:
 
 
 LEFT_OUT = frozenset({"ctx", "annotation", "returns", "type_comment", "type_params", "kind"})
-"""Fields of nodes that do not count."""
+"""Fields of syntax nodes that do not count."""
 
 
 class _Reader:
-    """Writes syntax trees as text, without the parts that change no number, and records what they use."""
+    """Writes syntax trees as text, without parts that change no number, and records the names that they use."""
 
     def __init__(self, module: _Module, live: frozenset[Place] | None) -> None:
         self._module = module
@@ -501,7 +502,7 @@ def _as_prefixes(packages: tuple[str, ...]) -> tuple[str, ...]:
 
 @cache
 def _imported(name: str) -> frozenset[str]:
-    """Modules of this package that a module imports, and the packages that contain it and them."""
+    """Modules of this package that a module imports, and the packages that contain the module and its imports."""
     names = set()
     for package, what, module in IMPORT.findall(_source(name).decode()):
         inner = {f"{package}.{one.split()[0]}" for one in what.strip("()").split(",") if one.strip()}

@@ -1,11 +1,11 @@
 """Run the Python scripts of local jobs in forks of one process: `--executor bnn-atlas`, instead of Snakemake's `local`.
 
-Snakemake starts a Python interpreter for every script, and importing what a script needs takes one to four seconds,
-longer than most jobs at scale `demo`. Jobs in a conda environment, in a container or with environment modules start as
-in Snakemake, and so do all jobs of a short plan, for which importing everything would not pay.
+Snakemake starts a Python interpreter for every script, whose imports take one to four seconds, longer than most jobs at
+scale `demo`. Jobs in a conda environment, in a container or with environment modules start as in Snakemake, and so do
+all jobs of a short plan, for which importing everything would not pay.
 
-Every Snakemake in this environment imports this plugin before it reads a Snakefile, so this module imports nothing from
-`bnn_atlas` before it is used.
+Every Snakemake in this environment imports this plugin before reading a Snakefile, so this module imports from
+`bnn_atlas` only when needed.
 """
 
 import inspect
@@ -33,7 +33,7 @@ class Executor(LocalExecutor):
         self._pays = sum(1 for _ in self.dag.needrun_jobs()) >= SHORTEST_PLAN
 
     def job_args_and_prepare(self, job: Any) -> tuple[Any, ...]:
-        """The arguments of Snakemake's function that runs a job; the first, its rule, here runs scripts in forks."""
+        """The arguments of Snakemake's function that runs a job; the first, its rule, runs scripts in forks."""
         rule, *rest = super().job_args_and_prepare(job)
         if self._pays and str(rule.script).endswith(".py"):
             forking = copy(rule)

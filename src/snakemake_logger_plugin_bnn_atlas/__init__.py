@@ -1,7 +1,7 @@
-"""What Snakemake prints about this workflow: short plans, changed settings, each error once, and the remaining time.
+"""Output of Snakemake for this workflow: short plans, changed settings, each error once, and the remaining time.
 
-A logger plugin for Snakemake, chosen in profiles/default. Every Snakemake in this environment imports it before it
-reads a Snakefile, so this module imports nothing from `bnn_atlas` before it is used.
+A logger plugin for Snakemake, chosen in profiles/default. Every Snakemake in this environment imports this plugin
+before reading a Snakefile, so this module imports from `bnn_atlas` only when needed.
 """
 
 import shutil
@@ -19,33 +19,33 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 UNFINISHED = (" ERROR ", "SIGTERM")
-"""What the log of a job that failed, or was stopped, has in a line."""
+"""Texts that mark a line in the log of a job that failed or was stopped."""
 LAST_LINES = 20
-"""Lines of a log that the error of a group of jobs shows."""
+"""Number of log lines shown in the error of a group of jobs."""
 LONGEST_LISTED = 50
 """Largest number of jobs that a dry run lists one by one."""
 NAMED = 6
 """Number of rules that the first line of a run names."""
 BETWEEN_LINES = (10.0, 0.05, 1800.0)
-"""In a file, a line of progress follows the last one after the first number of seconds and this share of the work, or
+"""In a file, the next line of progress is written after the first number of seconds and this fraction of the work, or
 after the second number of seconds."""
 OF_SINGLE_JOBS = (LogEvent.JOB_INFO, LogEvent.GROUP_INFO, LogEvent.JOB_STARTED, LogEvent.JOB_FINISHED)
 SAID_PER_JOB = ("Select jobs to execute", "Handing over execution", "Touching output file", "Job ")
-"""How messages without an event begin that a run prints for every job."""
+"""Beginnings of messages without an event that a run prints for every job."""
 DRY_RUN = "This was a dry-run"
 
 
 class LogHandler(LogHandlerBase):
     """Writes to the same place as Snakemake's own handler, with its colours and its filter.
 
-    A run prints one line of progress, which a terminal shows in place, instead of several lines for each job.
-    `--verbose` prints these, too; Snakemake's complete log file always has them.
+    A run prints one line of progress, updated in place on a terminal, instead of several lines for each job.
+    `--verbose` also prints the lines for each job; Snakemake's complete log file always has them.
     """
 
     describe: Callable[[Mapping[tuple[str, str], set[str]]], str] = staticmethod(lambda changed: "")
-    """Makes a text from (study, run) -> names of changed settings; set by the Snakefile."""
+    """Function that turns (study, run) -> names of changed settings into a text; set by the Snakefile."""
     refusal: Callable[[], str] = staticmethod(lambda: "")
-    """Says what is wrong with the targets of this run; set by the Snakefile."""
+    """Function that describes what is wrong with the targets of this run; set by the Snakefile."""
     estimate: Callable[[], Any] = staticmethod(lambda: None)
     """Estimates the plan (`bnn_atlas.pipeline.estimate.Estimate`); set by the Snakefile."""
     writes_to_stream, writes_to_file = True, False
@@ -67,10 +67,9 @@ class LogHandler(LogHandlerBase):
         self._changed: dict[tuple[str, str], set[str]] = {}
 
     def emit(self, record: LogRecord) -> None:
-        """Write a record, unless it is about one of the many jobs of a long dry run or of a run.
+        """Write a record, unless it is about a single job of a long dry run or of a run.
 
-        An error here is printed but does not propagate, since the thread that calls this prints the messages of the
-        whole run.
+        An error here is printed but not raised, since the calling thread prints all messages of the run.
         """
         try:
             self._print(record)
@@ -101,7 +100,7 @@ class LogHandler(LogHandlerBase):
             case LogEvent.ERROR:
                 record.msg = self.refusal() or record.msg
             case LogEvent.JOB_ERROR if record.indent and self._short:  # type: ignore[attr-defined]
-                return  # the group's error has named the jobs that failed
+                return  # the group's error has already named the failed jobs
             case LogEvent.JOB_INFO if settings.dryrun:
                 self._remember(record)
                 if self._jobs > LONGEST_LISTED and not settings.verbose:
@@ -140,7 +139,7 @@ class LogHandler(LogHandlerBase):
 
 
 class Progress:
-    """One line about a run: steps that are done, the time left, and the job that began last."""
+    """One line about a run: finished steps, remaining time, and the job that began last."""
 
     def __init__(self, stream: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self.expected: Any = None
@@ -152,7 +151,7 @@ class Progress:
         self._job, self._is_on_screen = "", False
 
     def begin(self, job: str) -> None:
-        """Note what a job does."""
+        """Note which job began last."""
         self._job = job
         if self._total:
             self.show(self._steps, self._total)
@@ -162,7 +161,7 @@ class Progress:
         self._done += self.expected.work.get(job, 0.0) if self.expected else 0.0
 
     def show(self, steps: int, total: int) -> None:
-        """Show the line in place of the last one; in a file, now and then."""
+        """Show the line in place of the previous line; in a file, add a line now and then."""
         now, (shortest, part, longest) = self._clock(), BETWEEN_LINES
         self._steps, self._total = steps, total
         share, waited, is_last = self._share(), now - self._shown_at, steps == total
@@ -176,7 +175,7 @@ class Progress:
             self.end()
 
     def line(self, now: float) -> str:
-        """The steps and the time left, by the pace of this run, with the estimate as a tenth of the work before it."""
+        """The steps and the time left, from the pace of this run; the estimate counts like a tenth of the work done."""
         from bnn_atlas.pipeline.estimate import duration
 
         text = f"{self._steps} of {self._total} steps ({format_percentage(self._steps, self._total)})"
@@ -189,7 +188,7 @@ class Progress:
         return f"{text}, {self._job}" if self._job else text
 
     def clear(self) -> None:
-        """Take the line off a terminal, for other lines."""
+        """Remove the line from a terminal, to make room for other lines."""
         if self._is_on_screen:
             self._write("\r\x1b[K")
             self._is_on_screen = False
@@ -210,24 +209,24 @@ class Progress:
 
 
 class Formatter(DefaultFormatter):
-    """Snakemake's formatter, but reasons name single settings, and of a log only the last attempt is shown."""
+    """Snakemake's formatter, except that reasons name single settings and only a log's last attempt is shown."""
 
     def __init__(self, quiet: Any) -> None:
         super().__init__(quiet, show_failed_logs=False)
 
     def format_job_info(self, msg: dict[str, Any]) -> str:
-        """The reason names the settings that changed, instead of the sections that they are in."""
+        """Job information in which the reason names the changed settings, instead of their whole sections."""
         from bnn_atlas.pipeline.changes import shortened
 
         return str(super().format_job_info({**msg, "reason": shortened(msg["reason"])}))
 
     def _format_job_error(self, msg: dict[str, Any]) -> list[str]:
-        """Leave out an empty message, and the errors of earlier attempts, which were already printed."""
+        """Job error without empty messages and without the errors of earlier attempts, which were already printed."""
         lines = [line for line in super()._format_job_error(msg) if line != "    message: None"]
         return [*lines, *msg.get("last_attempt", ())]
 
     def _format_group_error(self, msg: dict[str, Any]) -> list[str]:
-        """Which jobs of a group failed, and the last lines of their logs; without any, where to look."""
+        """The failed jobs of a group and the last lines of their logs; if no log has an error, where to look."""
         if "failed" not in msg:
             return list(super()._format_group_error(msg))
         lines = [str(msg["msg"])]
@@ -240,7 +239,7 @@ class Formatter(DefaultFormatter):
 
 
 def require_cache() -> None:
-    """Stop with one line if Snakemake cannot keep its cache, which it opens before it reads a Snakefile.
+    """Stop with a one-line message if Snakemake cannot open its cache, which it does before reading a Snakefile.
 
     Raises:
         SystemExit: names the folder and what to do.
@@ -252,15 +251,15 @@ def require_cache() -> None:
     except OSError as error:
         raise SystemExit(
             f"{folder}: {error.strerror}. Snakemake keeps a cache there. If the home folder is read-only or missing, "
-            "name another: export XDG_CACHE_HOME=/tmp/cache"
+            "name another folder: export XDG_CACHE_HOME=/tmp/cache"
         ) from None
 
 
 def read_logs(record: LogRecord) -> bool:
     """Put the log lines of a failed job's last attempt into its record; every record passes this filter.
 
-    Of a group of jobs, it is those of the jobs whose logs have an error or a signal. Records are printed in a separate
-    thread, and by then the next attempt may have removed the log.
+    For a group of jobs, lines are taken from the jobs whose logs have an error or a signal. Records are printed in a
+    separate thread, and by then the next attempt may have removed the log.
     """
     if getattr(record, "event", None) == LogEvent.JOB_ERROR:
         record.last_attempt = list(last_attempts(record.log))  # type: ignore[attr-defined]
@@ -286,7 +285,7 @@ def last_attempts(logs: list[str]) -> Iterator[str]:
 
 
 def _numbers(stats: Mapping[str, int]) -> str:
-    """How many jobs there are, and of which rules most are."""
+    """The number of jobs, and the rules with the most jobs."""
     rules = sorted(((count, rule) for rule, count in stats.items() if rule != "total"), reverse=True)
     named = [f"{count} {rule}" for count, rule in rules[:NAMED]]
     if rest := sum(count for count, _ in rules[NAMED:]):

@@ -213,7 +213,7 @@ def test_split_of_other_data_is_refused(tmp_path: Path) -> None:
     dataset, other = _dataset(seed=0), _dataset(seed=1)
     save(tmp_path / "prepared.npz", other)
     save_split(tmp_path / "split.npz", dataset, make_split(40, SplitConfig(), 0))
-    with pytest.raises(DataError, match=r"split\.npz was made for other data than .*prepared\.npz"):
+    with pytest.raises(DataError, match=r"split\.npz was not made for .*prepared\.npz"):
         load_split(tmp_path / "prepared.npz", tmp_path / "split.npz")
     with pytest.raises(DataError, match=r"prepared\.npz: not a split"):
         load_split(tmp_path / "prepared.npz", tmp_path / "prepared.npz")

@@ -171,10 +171,10 @@ FIT, RECORD = "results/demo/study/run/fit.npz", "results/demo/study/run/.metrics
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda files: files.update({FIT: b"other"}), "fit.npz is not what its record says"),
-        (lambda files: files.pop(FIT), "fit.npz is not what its record says"),
-        (lambda files: files.update({RECORD: b"{}"}), "is no record of a job"),
-        (lambda files: files.update({RECORD: files[RECORD].replace(b"abc", b"abd")}), "is no record of a job"),
+        (lambda files: files.update({FIT: b"other"}), "fit.npz differs from its record"),
+        (lambda files: files.pop(FIT), "fit.npz differs from its record"),
+        (lambda files: files.update({RECORD: b"{}"}), "is not the record of a job"),
+        (lambda files: files.update({RECORD: files[RECORD].replace(b"abc", b"abd")}), "is not the record of a job"),
         (lambda files: files.update({"results/demo/../../escaped": b""}), r"unknown: results/demo/\.\./\.\./escaped"),
         (lambda files: files.update({"/tmp/escaped": b""}), "unknown: /tmp/escaped"),
         (lambda files: files.update({"results/demo/a\\..\\b": b""}), "unknown: results"),
@@ -206,7 +206,11 @@ def test_damage_is_noticed_before_anything_is_unpacked(archive: Path, here: Path
 @pytest.mark.parametrize(
     ("spoil", "error", "message"),
     [
-        (lambda folder: (folder / "study/run/.metrics.parquet.record").unlink(), ArchiveError, "not recorded"),
+        (
+            lambda folder: (folder / "study/run/.metrics.parquet.record").unlink(),
+            ArchiveError,
+            "no record of what made it",
+        ),
         (lambda folder: (folder / "study/run/fit.npz").write_text("damaged"), records.DamagedInput, "changed or dam"),
     ],
 )

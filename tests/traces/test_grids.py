@@ -109,7 +109,7 @@ def test_limits_of_constants_and_of_nothing_finite(tmp_path):
 @pytest.mark.parametrize("limits", [(1.0, 1.0), (2.0, 1.0), (np.nan, 1.0), (-1e308, 1e308), (1.0, 1.0 + 1e-15)])
 def test_limits_without_room_are_refused(trace, limits):
     with pytest.raises(
-        ValueError, match=r"limits of layer0.weight\[0,0\] must be finite, ascend and have room for 9 bins"
+        ValueError, match=r"limits of layer0.weight\[0,0\] must be finite, in ascending order, and have room for 9 bins"
     ):
         bivariate_grids(trace[0], [(NAMES[0], NAMES[0])], limits=limits, bins=9)
 

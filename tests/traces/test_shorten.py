@@ -97,7 +97,7 @@ def test_a_pool_has_the_draws_that_all_chains_have(stopped_blocks, tmp_path, cap
     paths, values, steps = stopped_blocks
     with caplog.at_level(logging.INFO):
         pool_traces(paths[::-1], tmp_path / "pool.json")
-    assert "stopped at 6 and 9 and 10 draws: the pool takes the first 6 of every chain and leaves 14 " in caplog.text
+    assert "at 6 and 9 and 10 draws: the pool takes the first 6 draws of every chain and leaves 14 " in caplog.text
     pool = open_pool(tmp_path / "pool.json")
     assert (pool.shape, pool.draw_ids.tolist()) == ((6, 6, values.shape[2]), [0, 1, 2, 3, 4, 5])
     np.testing.assert_array_equal(pool.read(), values[:, :6])

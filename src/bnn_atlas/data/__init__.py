@@ -2,7 +2,7 @@
 
 
 class DataError(ValueError):
-    """Data are not as they should be; the message says what, where, and what to do."""
+    """Data are not valid; the message says what is wrong, where, and what to do."""
 
 
 class ChecksumError(DataError):

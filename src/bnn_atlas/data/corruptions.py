@@ -7,7 +7,7 @@ Common Corruptions and Perturbations, section 3; constants of their script for 3
 |------------------|----------------------------------------------------|-------------------------------------|
 | gaussian_noise   | sd in units of the full range                      | 0.04, 0.06, 0.08, 0.09, 0.10        |
 | shot_noise       | mean count of a white pixel                        | 500, 250, 100, 75, 50               |
-| impulse_noise    | share of pixels that become black or white         | 0.01, 0.02, 0.03, 0.05, 0.07        |
+| impulse_noise    | fraction of pixels that become black or white      | 0.01, 0.02, 0.03, 0.05, 0.07        |
 | speckle_noise    | sd in units of the pixel                           | 0.06, 0.1, 0.12, 0.16, 0.2          |
 | blur             | sd of a Gaussian in pixels (their `gaussian_blur`) | 0.4, 0.6, 0.7, 0.8, 1               |
 | defocus_blur     | radius of a disk in pixels                         | 0.3, 0.4, 0.5, 1, 1.5               |
@@ -20,19 +20,20 @@ Common Corruptions and Perturbations, section 3; constants of their script for 3
 | saturate         | factor of the saturation S of HSV                  | 0.3, 0.1, 1.5, 2, 2.5               |
 |                  | added to S after that                              | 0, 0, 0, 0.1, 0.2                   |
 | jpeg_compression | quality                                            | 80, 65, 58, 50, 40                  |
-| pixelate         | side of the coarse image as a share of the side    | 0.95, 0.9, 0.85, 0.75, 0.65         |
+| pixelate         | side of the coarse image as a fraction of the side | 0.95, 0.9, 0.85, 0.75, 0.65         |
 
 The other six corruptions of CIFAR-10-C need photographs, OpenCV or ImageMagick and are not computed here: motion_blur,
 glass_blur, snow, frost, spatter, elastic_transform (`bnn_atlas.data.evaluation_sets` reads all nineteen).
 
-For other image sizes, intensities do not change. A blur grows with the shorter side above 32 pixels. Below, its sd
-still starts at 0.4 pixels, since a narrower blur changes nothing, and grows in steps that shrink with the side, at most
-to half. Defocus has the same disk at every size, and a zoom moves the outermost pixels at least as far as at 32 pixels.
+For other image sizes, intensities do not change. Above 32 pixels, a blur grows with the shorter side. Below 32 pixels,
+the blur's sd still starts at 0.4 pixels, since a narrower blur changes nothing; the steps between severities shrink
+with the side, at most to half. Defocus has the same disk at every size, and a zoom moves the outermost pixels at least
+as far as at 32 pixels.
 Pixelation is relative to each side, rounded down; on sides below 20 pixels some severities coincide (8 pixels become 7,
 7, 6, 6, 5) and their order depends on alignment.
 
-Results are rounded to the nearest grey value (CIFAR-10-C truncates), with integers wherever floating-point arithmetic
-would let the machine decide the last bit. The bytes of jpeg_compression depend on the JPEG library in Pillow.
+Results are rounded to the nearest grey value (CIFAR-10-C truncates). Integers are used wherever the last bit of
+floating-point arithmetic would depend on the machine. The bytes of jpeg_compression depend on Pillow's JPEG library.
 """
 
 import math
@@ -62,8 +63,8 @@ PIXELATE_PERCENT = (95, 90, 85, 75, 65)
 def gaussian_noise(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
     """Pixel x becomes x + 255 sd z with z ~ N(0, 1) for each pixel and channel, cut to [0, 255].
 
-    Image i of the set has its own Philox stream with key `seed` and counter i 2^128; images[0] is image `first`. So its
-    z depends only on the seed and i, and is the same at every severity.
+    Image i of the set has its own Philox stream with key `seed` and counter i 2^128; images[0] is image `first`. So the
+    image's z depends only on the seed and i, and is the same at every severity.
     """
     noise = np.empty(images.shape)
     for row in range(len(images)):
@@ -114,7 +115,7 @@ def saturate(images: np.ndarray, severity: int, seed: int, first: int) -> np.nda
 
 
 def jpeg_compression(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
-    """Written as JPEG by Pillow and read back; images with one channel as grey."""
+    """Write the images as JPEG with Pillow and read them back; images with one channel are written as grey."""
     result = np.empty_like(images)
     for row, image in enumerate(images):
         written = BytesIO()
@@ -124,7 +125,7 @@ def jpeg_compression(images: np.ndarray, severity: int, seed: int, first: int) -
 
 
 def pixelate(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
-    """Reduced with Pillow's box filter and enlarged to the original size with the same filter."""
+    """Shrink the images with Pillow's box filter and enlarge them to the original size with the same filter."""
     height, width = images.shape[1:3]
     coarse = (coarse_side(width, severity), coarse_side(height, severity))
     result = np.empty_like(images)
@@ -140,13 +141,13 @@ def coarse_side(side: int, severity: int) -> int:
 
 
 def blur_sd(side: int, severity: int) -> float:
-    """Standard deviation of a blur in pixels, for an image with a shorter side of `side` pixels."""
+    """Standard deviation of a blur in pixels, for an image whose shorter side has `side` pixels."""
     least, sd, share = BLUR_SD[0], BLUR_SD[severity - 1], side / SIDE
     return sd * share if share >= 1 else least + (sd - least) * max(0.5, share)
 
 
 def _picture(image: np.ndarray) -> Image.Image:
-    """An image [H, W, 1 or 3] for Pillow."""
+    """An image [H, W, 1 or 3] as a Pillow image."""
     return Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
 
 
@@ -160,7 +161,7 @@ SHOT_RATE = (500, 250, 100, 75, 50)
 IMPULSE_SHARE = (0.01, 0.02, 0.03, 0.05, 0.07)
 SPECKLE_SD = (0.06, 0.1, 0.12, 0.16, 0.2)
 SHOT, IMPULSE, SPECKLE = 1, 2, 3
-"""Numbers of the streams of each kind."""
+"""Index of the random stream of each kind of corruption."""
 
 
 def shot_noise(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
@@ -170,14 +171,14 @@ def shot_noise(images: np.ndarray, severity: int, seed: int, first: int) -> np.n
     result = np.empty_like(images)
     for row, image in enumerate(images):
         uniform = stream(seed, first + row, SHOT).random(image.shape)
-        # Row x of the table is x + P(count <= k), so the position of x + u in it is x whole rows plus the count.
+        # Row x of the table is x + P(count <= k), so the position of x + u in the table is x whole rows plus the count.
         count = np.searchsorted(below, image + uniform, side="right") - image.astype(np.int64) * most
         result[row] = divided(255 * np.minimum(count, rate), np.array(rate))
     return result
 
 
 def impulse_noise(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
-    """A share of all pixels, in each channel independently, becomes white or black with equal probability."""
+    """A fraction of all pixels, in each channel independently, becomes white or black with equal probability."""
     half = IMPULSE_SHARE[severity - 1] / 2
     result = images.copy()
     for row in range(len(images)):
@@ -205,7 +206,7 @@ def _poisson(rate: int) -> tuple[np.ndarray, int]:
 
 
 DEFOCUS = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1))
-"""Radius of the disk, and sd of the Gaussian over three pixels that smooths its edge, in pixels."""
+"""Radius of the disk, and sd of the Gaussian over three pixels that smooths the disk's edge, in pixels."""
 ZOOM_END = (1.06, 1.11, 1.16, 1.21, 1.26)
 ZOOM_STEP = 0.01
 REACH = 2
@@ -219,7 +220,7 @@ def defocus_blur(images: np.ndarray, severity: int, seed: int, first: int) -> np
 
 
 def zoom_blur(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
-    """Mean of the image and its enlargements by `zoom_factors` about its centre, cropped to its size."""
+    """Mean of the image and its enlargements by `zoom_factors` about the centre, cropped to the image's size."""
     factors = zoom_factors(min(images.shape[1:3]), severity)
     total = images.astype(np.float64)
     for factor in factors:
@@ -230,7 +231,8 @@ def zoom_blur(images: np.ndarray, severity: int, seed: int, first: int) -> np.nd
 def zoom_factors(side: int, severity: int) -> np.ndarray:
     """Factors 1, 1.01, ... as in the published script, including the end of the range if rounding admits it.
 
-    For a shorter side below SIDE pixels they are larger, so that the outermost pixel moves as far as at SIDE pixels.
+    If the shorter side is below SIDE pixels, the factors are larger, so that the outermost pixel moves as far as at
+    SIDE pixels.
     """
     factors = np.arange(1, ZOOM_END[severity - 1], ZOOM_STEP)
     return factors if side >= SIDE else 1 + (factors - 1) * SIDE / side
@@ -266,7 +268,7 @@ def _places(side: int, factor: float) -> _Places:
 
 
 def _zoomed(images: np.ndarray, factor: float) -> np.ndarray:
-    """Bilinear enlargement [n, H, W, C] float64, as a quotient of whole numbers."""
+    """Bilinear enlargement [n, H, W, C] in float64, computed as a quotient of whole numbers."""
     rows, columns = (_places(side, factor) for side in images.shape[1:3])
     values, part = images.astype(np.int64), rows.part[:, None, None]
     down = (rows.whole - part) * values[:, rows.low] + part * values[:, rows.high]
@@ -350,10 +352,10 @@ BATCH_BYTES = 2**24
 
 
 def apply_shift(shift: Shift, images: np.ndarray, seed: int, first: int = 0) -> np.ndarray:
-    """The images [n, H, W, C] uint8 (C = 1 or 3) rotated or corrupted, in the same shape and type.
+    """Rotate or corrupt images [n, H, W, C] uint8 (C = 1 or 3); shape and type do not change.
 
-    Image i of the result depends only on the shift, the seed, image i and the number i, not on the other images: a part
-    of a set that starts at image `first` gives the same bytes as the whole set. Bytes are the same on every machine.
+    Image i of the result depends only on the shift, the seed, image i and the index i, not on other images: a part of a
+    set that starts at image `first` yields the same bytes as the whole set. Bytes are the same on every machine.
     Raises ConfigError for an unknown shift and DataError for arrays that are not images.
     """
     shift = parse_shift(shift.name)
@@ -415,6 +417,6 @@ def rotate(images: np.ndarray, degrees: int) -> np.ndarray:
 
 
 def _cut(position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whole pixels, and the fraction in units of 2^-BITS."""
+    """A position as whole pixels and a fraction in units of 2^-BITS."""
     fixed = np.rint(position * ONE).astype(np.int32)
     return fixed >> BITS, fixed & (ONE - 1)

@@ -31,8 +31,8 @@ class Dataset(NamedTuple):
     kind: str = "table"
     """`table`, `image` or `tokens`."""
     published_train: int | None = None
-    """Rows [0, published_train) are the publisher's training rows and the others its test rows, each in the publisher's
-    order; None if there is no published split."""
+    """Rows [0, published_train) are the publisher's training rows and the other rows the publisher's test rows, both in
+    the publisher's order; None if there is no published split."""
     vocabulary: int = 0
     """Sequences: number of token ids, 0 to vocabulary - 1."""
     published_scaling: tuple[tuple[float, ...], tuple[float, ...]] | None = None
@@ -42,7 +42,7 @@ class Dataset(NamedTuple):
 
 
 def fingerprint(dataset: Dataset) -> str:
-    """SHA-256 of the numbers and their shape, the same on every machine."""
+    """SHA-256 of the numbers and their shape; the same on every machine."""
     digest = hashlib.sha256(repr(dataset.x.shape).encode())
     target = "<i8" if dataset.task == "classification" else "<f8"
     for values, kind in ((dataset.x, ROWS[dataset.kind][0]), (dataset.y, target)):
@@ -51,7 +51,7 @@ def fingerprint(dataset: Dataset) -> str:
 
 
 def check(dataset: Dataset, place: str) -> None:
-    """Raise DataError for rows that do not match their kind, labels without a class, and tokens beyond the vocabulary.
+    """Raise DataError for rows that do not match their kind, labels of unknown classes, and unknown tokens.
 
     The message starts with `place` and names the first wrong row.
     """

@@ -1,4 +1,4 @@
-"""Downloading registered files: cache, mirror, publisher; verified, retried, written in one step."""
+"""Download registered files from cache, mirror or publisher: verified, retried, and written in one step."""
 
 import logging
 import lzma
@@ -32,7 +32,7 @@ TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class _Unavailable(Exception):
-    """One place does not have the file; the next one may."""
+    """One place does not have the file; the next place may have it."""
 
 
 def download(
@@ -47,8 +47,8 @@ def download(
 ) -> Path:
     """Put a verified copy of `file` at `destination` and return that path.
 
-    Tried in this order: `destination` itself, the cache, the mirrors, the registered URLs. Every copy is verified
-    first and then renamed into place, so no reader and no second download ever sees half a file.
+    Places are tried in this order: `destination` itself, the cache, the mirrors, the registered URLs. Every copy is
+    verified first and then renamed into place, so no reader and no second download ever sees half a file.
 
     A local file (`path`) is copied and not kept in the cache.
 
@@ -59,8 +59,8 @@ def download(
         503, 504) there are up to `attempts` tries in all, after wait, 2 wait, 4 wait, ... seconds.
     timeout: seconds without a byte after which a connection counts as lost.
 
-    Raises ChecksumError at once for an altered file, and DownloadError if no place has the file; it says for each place
-    what happened, and what to do.
+    Raises ChecksumError at once for an altered file, and DownloadError if no place has the file; the message says what
+    happened at each place, and what to do.
     """
     target = Path(destination)
     if _is_verified(target, file):
@@ -93,12 +93,12 @@ def download(
         )
     raise DownloadError(
         f"{file.name} could not be downloaded:\n  " + "\n  ".join(failures) + "\nCheck the connection and try again, "
-        f"set {MIRROR} to a folder or base URL that has it, or put the file at {cached}"
+        f"set {MIRROR} to a folder or base URL that has the file, or put the file at {cached}"
     )
 
 
 def cache_path(file: FileEntry, cache: str | Path | None = None) -> Path:
-    """Where the cache keeps a file; the name contains the checksum, so versions do not collide."""
+    """Path of a file in the cache; the name contains the checksum, so versions do not collide."""
     folder = cache or cache_folder()
     return Path(folder).expanduser() / f"{file.checksum[:16]}-{file.name}"
 
@@ -128,7 +128,7 @@ def _is_verified(path: Path, file: FileEntry) -> bool:
 
 
 def _keep(source: Path, cached: Path) -> None:
-    """Copy into the cache; if the cache cannot be written, the file will just be downloaded again."""
+    """Copy a file into the cache; if the cache cannot be written, the file will be downloaded again next time."""
     try:
         with atomic(cached) as temporary:
             shutil.copyfile(source, temporary)
@@ -139,12 +139,12 @@ def _keep(source: Path, cached: Path) -> None:
 
 
 def mirrors(text: str) -> list[str]:
-    """Folders and base URLs in a list separated by `os.pathsep`, except for the colons inside a URL."""
+    """Folders and base URLs in a list separated by `os.pathsep`; colons inside a URL do not separate."""
     return re.findall(rf"https?://[^/:]*(?::\d+)?[^{os.pathsep}]*|[^{os.pathsep}]+", text)
 
 
 def _places(file: FileEntry, mirror: str | None) -> Iterator[tuple[str, str | None]]:
-    """Every place to try, in order: path or URL, and the member if it is a zip."""
+    """Every place to try, in order: path or URL, and the name of the member if the place is a zip."""
     for base in mirrors(mirror or os.environ.get(MIRROR) or ""):
         remote = base.startswith(("http://", "https://"))
         folder = Path(base).expanduser()
@@ -202,8 +202,8 @@ def _transfer(url: str, out: Path, name: str, attempts: int, wait: float, timeou
 def _unpack(archive: Path, member: str, out: Path, url: str, name: str) -> None:
     """Write one member of a zip to `out`; no name inside the zip ever becomes a path on disk.
 
-    A member that has moved to another folder of the zip is found by its own name if that is unique. Raises
-    DownloadError for a member that is missing, and ChecksumError for a damaged zip.
+    A member that has moved to another folder of the zip is found by its file name if this name is unique. Raises
+    DownloadError for a missing member, and ChecksumError for a damaged zip.
     """
     wanted = PurePosixPath(member)
     try:
@@ -227,7 +227,7 @@ def _unpack(archive: Path, member: str, out: Path, url: str, name: str) -> None:
 
 
 class LogProgress:
-    """Log how far a transfer is, at most once per `interval` seconds; a progress display for pooch."""
+    """Log the progress of a transfer, at most once per `interval` seconds; a progress display for pooch."""
 
     def __init__(self, name: str, interval: float = 5.0) -> None:
         self.total: float | None = None
@@ -249,7 +249,7 @@ class LogProgress:
         self._done = 0
 
     def close(self) -> None:
-        """Nothing to take down."""
+        """Do nothing; pooch calls this at the end of a transfer."""
 
 
 def progress_display(name: str) -> "LogProgress | tqdm[NoReturn]":
@@ -263,7 +263,7 @@ def progress_display(name: str) -> "LogProgress | tqdm[NoReturn]":
 def verify(path: str | Path, file: FileEntry, origin: str | None = None) -> Copy:
     """The registered copy that matches a local file, by its bytes or else by its content.
 
-    `origin` is where the file came from, for the message. Raises ChecksumError that names the file, its origin, the
+    `origin` is where the file came from, for the message. Raises a ChecksumError that names the file, its origin, the
     expected and the found hashes, and what to do.
     """
     found = f"sha256 {pooch.file_hash(str(path), alg='sha256')}"
@@ -294,7 +294,7 @@ def verify(path: str | Path, file: FileEntry, origin: str | None = None) -> Copy
 
 
 def _content(path: Path, copy: Copy) -> str:
-    """Hash of the numbers or packed items in a file."""
+    """Hash of the numbers in a file, or of the items packed in it."""
     if isinstance(copy.read, TableReader):
         return table_hash(read_table(path, copy.read))
     match copy.read:

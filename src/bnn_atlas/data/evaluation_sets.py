@@ -17,7 +17,7 @@ SEED = 0
 
 
 class Rows(NamedTuple):
-    """Scaled inputs [n, ...] and their targets [n]; None if there is no right answer."""
+    """Scaled inputs [n, ...] and their targets [n]; targets are None if there is no right answer."""
 
     x: np.ndarray
     y: np.ndarray | None
@@ -50,7 +50,7 @@ def shifted_rows(split: SplitData, shift: str) -> Rows:
 def corrupted_rows(split: SplitData, shift: str, tar: str | Path) -> Rows:
     """The test rows of CIFAR-10 as corrupted in the published CIFAR-10-C, scaled like the split.
 
-    Raises DataError for another tar, and for labels that differ from the test rows' labels.
+    Raises DataError if the tar is not CIFAR-10-C or its labels differ from the test rows' labels.
     """
     parsed, first = parse_shift(shift), split.dataset.published_train
     if parsed.published is None or first is None:
@@ -66,7 +66,7 @@ def read_cifar10c(path: str | Path, corruption: str, severity: int) -> tuple[np.
     """Images [n, 32, 32, 3] uint8 and labels [n] of one corruption at one severity, from CIFAR-10-C.tar.
 
     A member holds five times the test images in CIFAR-10's own order, with severity s in rows (s - 1) n to s n - 1.
-    Hendrycks and Dietterich 2019; Zenodo record 2535967. Raises DataError for a tar that is damaged or another one.
+    Hendrycks and Dietterich 2019; Zenodo record 2535967. Raises DataError for a damaged tar or one of other contents.
     """
     arrays = []
     try:
@@ -87,7 +87,8 @@ def read_cifar10c(path: str | Path, corruption: str, severity: int) -> tuple[np.
 def outside_rows(split: SplitData, dataset: str | Path, limit: int | None = None) -> Rows:
     """Test rows of another prepared data set (or all its rows if it has no test rows), scaled like the split.
 
-    At most the first `limit`. Raises DataError for rows of another kind or shape, or tokens of another vocabulary.
+    Only the first `limit` rows are taken. Raises DataError for rows of another kind or shape, or tokens of another
+    vocabulary.
     """
     other = load(dataset)
     if other.kind != split.kind or other.x.shape[1:] != split.raw_shape:

@@ -16,9 +16,9 @@ def tfds_order(part: Literal["train", "test"], n: int) -> np.ndarray:
     """[n] int64: position k in TensorFlow Datasets holds row `order[k]` of the publisher's file.
 
     TensorFlow Datasets writes examples sorted by the MD5 hash of their key, with the part's name as salt and the row
-    number as key: order = argsort_i md5(part + str(i)). It is known to hold for `config.data.splits.TFDS_ORDERED`: for
-    MNIST and CIFAR-10 from their labels; CIFAR-100 has the same generator as CIFAR-10 (image_classification/cifar.py
-    of tensorflow_datasets, class Cifar100), from one file per part into one shard.
+    number as key: order = argsort_i md5(part + str(i)). This order is confirmed for `config.data.splits.TFDS_ORDERED`:
+    for MNIST and CIFAR-10 by their labels; CIFAR-100 has the same generator as CIFAR-10 (image_classification/cifar.py
+    of tensorflow_datasets, class Cifar100), which writes the file of each part into one shard.
     """
     hashes = [hashlib.md5(f"{part}{i}".encode(), usedforsecurity=False).digest() for i in range(n)]
     return np.array(sorted(range(n), key=hashes.__getitem__), dtype=np.int64)
@@ -27,9 +27,9 @@ def tfds_order(part: Literal["train", "test"], n: int) -> np.ndarray:
 def mile_order(n: int, rng: int, loader: Literal["trainer", "script"] = "trainer") -> np.ndarray:
     """[n] int64: order into which the code of MILE (Sommer et al. 2025) puts n rows before it cuts them.
 
-    A sequence of keys k, s <- split(k) starts at key(rng). In the trainer its third s is the key of the loader; the
-    scripts of the Laplace and mean-field baselines pass key(rng) to their loader. The loader starts the same kind of
-    sequence at its key and permutes the rows with the second s.
+    A sequence of keys k, s <- split(k) starts at key(rng). In the trainer, the third s is the loader's key; the scripts
+    of the Laplace and mean-field baselines pass key(rng) itself to the loader. The loader starts the same kind of
+    sequence at the key that it receives and permutes the rows with the second s.
 
     Raises ValueError for a seed that does not fit into 32 bits.
     """
@@ -42,13 +42,13 @@ def mile_order(n: int, rng: int, loader: Literal["trainer", "script"] = "trainer
 def bnn_hmc_order(n: int, seed: int) -> np.ndarray:
     """[n] int64: order into which the loader of Izmailov et al. 2021 puts the rows of a UCI table before it cuts them.
 
-    jax.random.permutation(PRNGKey(seed), n). Raises ValueError like `mile_order`.
+    jax.random.permutation(PRNGKey(seed), n). Raises ValueError in the same case as `mile_order`.
     """
     return permutation(key_of(seed), n)
 
 
 def _nth_key(key: np.ndarray, n: int) -> np.ndarray:
-    """The n-th s, from 1, of the sequence k, s <- split(k)."""
+    """The n-th s (counted from 1) of the sequence k, s <- split(k)."""
     for _ in range(n):
         key, taken = split(key)
     return taken
@@ -72,7 +72,7 @@ def split(key: np.ndarray, n: int = 2) -> np.ndarray:
 
 
 def permutation(key: np.ndarray, n: int) -> np.ndarray:
-    """Random order [n] int64 of n rows: sorted by random words, as often as needed to make ties unlikely."""
+    """Random order [n] int64 of n rows, by sorting on random words as often as needed to make ties unlikely."""
     order = np.arange(n, dtype=np.int64)
     for _ in range(math.ceil(3 * math.log(max(n, 1)) / math.log(_MOST))):
         key, sub = split(key)
@@ -83,7 +83,7 @@ def permutation(key: np.ndarray, n: int) -> np.ndarray:
 def normal(key: np.ndarray, n: int) -> np.ndarray:
     """Draws [n] of N(0, 1) in float32, sqrt(2) erfinv(u) of uniform u in (-1, 1).
 
-    JAX approximates erfinv, so its own draws beyond 3.5 differ by up to 1e-5 of their size.
+    JAX approximates erfinv, so JAX's own draws beyond 3.5 differ from these by up to 1e-5 of their size.
     """
     low = np.nextafter(np.float32(-1), np.float32(0))
     unit = ((words(key, n) >> np.uint32(9)) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1)

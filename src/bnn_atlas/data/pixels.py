@@ -29,20 +29,21 @@ def whole_weights(weights: np.ndarray) -> np.ndarray:
 
 
 def stream(seed: int, image: int, kind: int = 0) -> np.random.Generator:
-    """Random numbers for image number `image` of a set, from a Philox stream with key seed + 2^64 kind.
+    """Random numbers for the image with index `image` in a set, from a Philox stream with key seed + 2^64 kind.
 
-    They depend on nothing else; each kind of corruption has its own streams.
+    The numbers depend on nothing else; each kind of corruption has its own streams.
     """
     return np.random.Generator(np.random.Philox(key=seed + (kind << 64), counter=image << 128))
 
 
 NOISE_SD = (0.1, 0.2, 0.4, 0.7, 1.0)
-"""In units of the full range, at severities 1 to 5. These are our choice; the paper scales noise in all pixels."""
+"""Noise sd in units of the full range, at severities 1 to 5. We chose these values; the paper scales noise in all
+pixels."""
 STREAM = 5
 
 
 def dead_inputs(data: SplitData) -> np.ndarray:
-    """Which inputs (with the shape of a row's features) are the same in all rows of the likelihood."""
+    """Mask, in the shape of a row's features, of the inputs that are the same in all rows of the likelihood."""
     rows = np.concatenate(data.split[:2]) if data.validation_in_likelihood else data.split.train
     x = as_features(data.dataset.x[rows], data.features)
     return np.asarray((x == x[:1]).all(axis=0))
@@ -51,10 +52,10 @@ def dead_inputs(data: SplitData) -> np.ndarray:
 def noise_in(kind: str, severity: int, images: np.ndarray, dead: np.ndarray, seed: int) -> np.ndarray:
     """Images [n, H, W, C] uint8 with noise in some pixels: x becomes x + 255 sd z with z ~ N(0, 1), cut to [0, 255].
 
-    `dead_pixels` has noise only in the pixels `dead` [H, W, C], `live_pixels` in all others. z is the same for both and
-    at every severity, and depends only on the seed and the number of the image.
+    The kind `dead_pixels` adds noise only to the pixels `dead` [H, W, C], `live_pixels` to all others. z is the same
+    for both kinds and at every severity, and depends only on the seed and the index of the image.
 
-    Raises DataError if no pixel is of that kind.
+    Raises DataError if there is no pixel to add noise to.
     """
     chosen = dead if kind == "dead_pixels" else ~dead
     if not chosen.any():

@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 
 
 def prepare_file(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path], destination: str | Path) -> None:
-    """Prepare a data set, or published predictions, and write it; nothing is written if anything is wrong."""
+    """Prepare a data set, or published predictions, and write the result; nothing is written if anything is wrong."""
     if entry.kind == "predictions":
         save_predictions(destination, prepare_predictions(name, entry, raw_paths))
     else:
@@ -32,12 +32,12 @@ def prepare_file(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path]
 def prepare(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path] = ()) -> Dataset:
     """The data set `name` in original units.
 
-    `raw_paths` are the downloaded files in the order of `entry.files`. Their rows are joined in that order; for images
-    and sequences training rows come before test rows.
+    `raw_paths` are the downloaded files in the order of `entry.files`. Rows are joined in this order; for images and
+    sequences, training rows come before test rows.
     The columns of tables keep the file's order. A text column is replaced by one column of 0 and 1 per word, named
     `column=word`, with words sorted. Class labels become their index in `entry.classes`.
 
-    Raises DataError for a file that is not the registered one or cannot be read, for a shape other than the registered
+    Raises DataError for a file that is not the registered file or cannot be read, for a shape other than the registered
     `rows` x `inputs`, and for labels or tokens that are not registered.
     """
     if entry.of is not None:
@@ -82,7 +82,7 @@ def _from_tables(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path]
 
 
 def _joined(tables: Sequence[Table]) -> Table:
-    """Rows of all tables, one after another, in the first table's order of columns."""
+    """The rows of all tables, in the order of the tables, with the columns in the first table's order."""
     first = tables[0]
     return Table(
         {name: np.concatenate([table.numbers[name] for table in tables]) for name in first.numbers},
@@ -153,7 +153,7 @@ def _generated(entry: DatasetEntry) -> Dataset:
 
 
 class _Part(NamedTuple):
-    """The arrays read so far for one part."""
+    """The arrays read so far for one part (training or test)."""
 
     x: list[np.ndarray]
     y: list[np.ndarray]
@@ -165,8 +165,8 @@ def _from_arrays(name: str, entry: DatasetEntry, paths: Sequence[str | Path]) ->
 
     Images that are sorted by class in their file are put into the order of the label file: the j-th label of class c
     gets the j-th image of class c.
-    Raises DataError, with the file's name, for rows of another shape, labels without a class, and parts that differ in
-    size from the registered ones.
+    Raises DataError, with the file's name, for rows of another shape, labels of unknown classes, and parts whose size
+    differs from the registered size.
     """
     parts = {"train": _Part([], [], []), "test": _Part([], [], [])}
     for path, file in zip(map(Path, paths), entry.files, strict=True):

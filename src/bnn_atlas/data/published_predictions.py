@@ -12,7 +12,7 @@ from bnn_atlas.data.orders import tfds_order
 from bnn_atlas.files import load_arrays, save_arrays
 
 TOLERANCE = 1e-4
-"""Largest difference between a row's sum and 1."""
+"""Largest allowed difference between 1 and the sum of a row."""
 
 
 class Predictions(NamedTuple):
@@ -28,8 +28,8 @@ class Predictions(NamedTuple):
 def prepare_predictions(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path]) -> Predictions:
     """Read published predictions and put them into the order of the data set's file.
 
-    Raises DataError for a row that is not a distribution over the classes, with its file and line, and if the number of
-    rows differs from the registered one.
+    Raises DataError, with file and line, for a row that is not a distribution over the classes, and if the number of
+    rows differs from the registered number.
     """
     from bnn_atlas.data.download import verify  # takes long to import
 

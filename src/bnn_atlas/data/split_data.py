@@ -12,7 +12,7 @@ from bnn_atlas.data.dataset import Dataset
 
 
 class Split(NamedTuple):
-    """Row numbers (int64) of the three parts; they do not overlap, and `validation` may be empty."""
+    """Row indices (int64) of the three parts; the parts do not overlap, and `validation` may be empty."""
 
     train: np.ndarray
     validation: np.ndarray
@@ -42,7 +42,7 @@ class SplitData:
     y_scale: float
     """1 for classification."""
     features: Features = "inputs"
-    """Which features of a table's rows the network takes (`as_features`)."""
+    """The features of a table's rows that the network takes (`as_features`)."""
 
     @property
     def x_train(self) -> np.ndarray:
@@ -149,7 +149,7 @@ class SplitData:
 
 
 BLOCK = 2**22
-"""Number of pixels that are counted at once."""
+"""Number of pixels counted at a time."""
 
 
 def as_features(x: np.ndarray, features: Features) -> np.ndarray:
@@ -160,9 +160,9 @@ def as_features(x: np.ndarray, features: Features) -> np.ndarray:
 def input_statistics(dataset: Dataset, rows: np.ndarray, scaling: Scaling | None) -> tuple[np.ndarray, np.ndarray]:
     """Mean and scale in raw units, for (x - mean) / scale along the last axis.
 
-    `columns` and `all_rows`: mean and population standard deviation of each column of `rows` [d]; `channels`: of all
-    pixels of each channel [C]; `published`: the registered constants, 255 mean and 255 scale [C]; `unit`: 0 and 255;
-    `none`: 0 and 1. Constant columns and channels get scale 1, so that they become 0.
+    `columns` and `all_rows`: mean and population standard deviation of each column of `rows` [d]; `channels`: mean and
+    population standard deviation of all pixels of each channel [C]; `published`: the registered constants, 255 mean and
+    255 scale [C]; `unit`: 0 and 255; `none`: 0 and 1. Constant columns and channels get scale 1, so that they become 0.
     """
     allowed = SCALINGS[dataset.kind]
     chosen = scaling or allowed[0]
@@ -206,7 +206,7 @@ def scaled(x: np.ndarray, kind: str, mean: np.ndarray, scale: np.ndarray) -> np.
 
 
 def _moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and population standard deviation over rows; exactly the value and 1 if all rows are equal.
+    """Mean and population standard deviation over rows; if all rows are equal, exactly their value and 1.
 
     Equality is tested on the values: the computed standard deviation of a constant such as 0.998 is 1e-13, not 0.
     """

@@ -17,27 +17,27 @@ ARRAYS = (
 )  # fmt: skip
 """Names of the arrays in a split's file."""
 FEATURES = "features"
-"""A further array, if the network does not take the plain inputs."""
+"""Name of a further array, present if the network does not take the plain inputs."""
 
 
 def make_split(n: int, config: SplitConfig, index: int, published_train: int | None = None) -> Split:
     """Split number `index` (from 0) of `n` rows.
 
-    With `limit`, only that many rows take part; they depend only on the seed, so all splits share them. Of these,
+    With `limit`, only that many rows are used; which rows depends only on the seed, so all splits share them. Of these,
     - `random`: round(test * rows) test rows from a permutation by the generator of SeedSequence([seed, index]);
     - `standard`: the splits of Hernandez-Lobato and Adams (2015) and Gal and Ghahramani (2016): one RandomState(1)
       permutes the rows once per split, and the rows after the first round(0.9 * rows) are test rows;
     - `train_test_split`: scikit-learn's function with test_size = test and random_state = seed + index;
-    - `bnn_hmc`: all rows in the order of `orders.bnn_hmc_order` for the seed seed + index, cut at int(0.9 rows);
-    - `published`: the publisher's test rows are the test rows, starting at row `published_train`. Each part is in the
+    - `bnn_hmc`: all rows in the order of `orders.bnn_hmc_order` with the seed `seed + index`, cut at int(0.9 rows);
+    - `published`: test rows are the publisher's test rows, which start at row `published_train`. Each part is in the
       order `order` and is cut to its first `first` or `first_test` rows;
-    - `mile`: all rows in the order of `orders.mile_order` for the seed rng + index; the first `limit` are kept and cut
-      at int(0.7 rows) and int((0.7 + 0.1) rows). If the data set has published test rows, only the other rows are put
-      in this order; the first int(0.7 n) of them are training rows and the rest are validation rows.
-    Except for `mile`, validation rows are the last round(validation * others) of the rows that are not test rows, in
-    the order of the rule, which is random except for `published`. With `validation_seed` they are instead chosen by
-    scikit-learn's train_test_split(validation, random_state=validation_seed). As in the published splits, classes are
-    not balanced between the parts.
+    - `mile`: all rows in the order of `orders.mile_order` with the seed `rng + index`; the first `limit` rows are kept
+      and cut at int(0.7 rows) and int((0.7 + 0.1) rows). If the data set has published test rows, only the other rows
+      are put in this order; the first int(0.7 n) of these rows are training rows and the rest are validation rows.
+    Except for `mile`, the rows that are not test rows are put in the order of the rule (random except for `published`),
+    and the last round(validation * others) of them are validation rows. With `validation_seed`, validation rows are
+    instead chosen by scikit-learn's train_test_split(validation, random_state=validation_seed). As in the published
+    splits, classes are not balanced between the parts.
 
     Raises DataError if a part that should have rows gets none.
     """
@@ -85,7 +85,7 @@ def save_split(
     features: Features = "inputs",
     targets: Targets = "standardised",
 ) -> None:
-    """Write row numbers and scaling statistics of a split as .npz.
+    """Write row indices and scaling statistics of a split as .npz.
 
     Statistics come from the rows that the posterior conditions on: training and validation rows, or training rows
     only; with the scaling `all_rows`, from all three parts. Targets are scaled with their mean and population standard
@@ -121,10 +121,10 @@ def save_split(
 
 
 def load_split(dataset_path: str | Path, split_path: str | Path) -> SplitData:
-    """Scaled arrays of a stored split; DataError if it was made for other data or is not a split."""
+    """Scaled arrays of a stored split; DataError if the file was made for other data or is not a split."""
     dataset, stored = load(dataset_path), load_arrays(split_path, ARRAYS, DataError, "a split", (FEATURES,))
     if str(stored["dataset"]) != fingerprint(dataset):
-        raise DataError(f"{split_path} was made for other data than {dataset_path}; delete it and make it again")
+        raise DataError(f"{split_path} was not made for {dataset_path}; delete the split and make it again")
     return SplitData(
         dataset=dataset,
         split=Split(stored["train"], stored["validation"], stored["test"]),
@@ -155,7 +155,7 @@ def _checked(split: Split, config: SplitConfig, index: int, n: int) -> Split:
         if share > 0 and not len(getattr(split, part)):
             raise DataError(
                 f"split {index} ({config.kind}) of {n} rows leaves no {part} rows; use more rows, or change "
-                f"the shares (test {config.test}, validation {config.validation})"
+                f"the fractions (test {config.test}, validation {config.validation})"
             )
     return Split(*(part.astype(np.int64) for part in split))
 
@@ -190,7 +190,7 @@ def _published(n: int, config: SplitConfig, published_train: int | None) -> tupl
 
 
 def _rest_and_test(n: int, config: SplitConfig, index: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions 0..n-1 of the rows that are not test rows, and of the test rows, each in the rule's order."""
+    """Positions (0 to n - 1) of the rows that are not test rows, and of the test rows, both in the rule's order."""
     if config.kind == "random":
         order = np.random.default_rng(np.random.SeedSequence([config.seed, index])).permutation(n)
         count = round(config.test * n)

@@ -26,8 +26,8 @@ DECIMALS = 6
 def generate(config: GeneratorConfig, rows: int, published_train: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Inputs x [rows, 1] and targets y [rows] of a kind of data set, described in `bnn_atlas.config.data.synthetic`.
 
-    For clusters and sinusoids, the first `published_train` rows are the training rows in random order, so that the last
-    of them can serve as validation rows; the others are test rows. For `bnn_hmc` likewise, but in order of x.
+    The first `published_train` rows are training rows, the others test rows. For clusters and sinusoids, training rows
+    are in random order, so that the last of them can serve as validation rows; for `bnn_hmc`, they are in order of x.
     """
     if isinstance(config, BNNHMCGenerator):
         return _bnn_hmc(config, rows, published_train or 0)
@@ -50,7 +50,7 @@ def generate(config: GeneratorConfig, rows: int, published_train: int | None = N
 
 
 def _uniform(numbers: np.random.Generator, intervals: Sequence[Interval], count: int) -> np.ndarray:
-    """`count` numbers in the intervals, equally many in each, give or take one."""
+    """`count` numbers in the intervals, with equal numbers in each interval up to a difference of one."""
     ends = np.array(intervals)[np.arange(count) % len(intervals)]
     return numbers.uniform(ends[:, 0], ends[:, 1]).round(DECIMALS)
 
@@ -87,12 +87,12 @@ def _of_sinusoids(x: np.ndarray) -> np.ndarray:
 
 
 def sinusoids_at(config: SinusoidsGenerator, x: np.ndarray) -> np.ndarray:
-    """Targets without noise at inputs of the data set, which are divided by the largest |x| of the intervals."""
+    """Targets without noise at inputs x of the data set, which were divided by the largest |x| of the intervals."""
     return _of_sinusoids(float(np.abs(config.intervals).max()) * x)
 
 
 def _bnn_hmc(config: BNNHMCGenerator, rows: int, train: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the published notebook, with its float32 grids and its draws of the network and the noise."""
+    """The rows of the published notebook, with the same float32 grids and draws of the network and the noise."""
     each = train // len(config.intervals)
     grids = [np.linspace(*ends, each) for ends in config.intervals]
     x = np.concatenate([*grids, np.linspace(*config.test, rows - train)]).round(DECIMALS)

@@ -1,1 +1,1 @@
-"""Archives for others: of a run, for comparisons, and of all results behind a figure or a study, for other clones."""
+"""Archives for other people: of a run, for comparisons, or of all results of a figure or study, for other clones."""

@@ -1,4 +1,4 @@
-"""Zip files with a checksum for every file, written whole or not at all, and equal for equal contents."""
+"""Zip files with a checksum for every member, written whole or not at all; equal contents give equal zips."""
 
 import hashlib
 import io
@@ -24,18 +24,18 @@ _READABLE = 0o644 << 16
 ENCRYPTED = 1
 """Flag of a file in a zip."""
 PIECE = 2**20
-"""Bytes that are read at once."""
+"""Number of bytes read at a time."""
 
 
 class ArchiveError(ValueError):
-    """A file is not such an archive, or is damaged; the message names it."""
+    """A file is not an archive of the expected kind, or is damaged; the message names the file."""
 
 
 def write_archive(path: str | Path, form: str, files: Iterable[tuple[str, Iterable[bytes]]]) -> None:
-    """Write files, each with a name and parts, and then the manifest, as a zip (atomic), one part in memory at a time.
+    """Write files, given as (name, parts), and then the manifest, as a zip (atomic), with one part in memory at a time.
 
     Nothing is compressed and all files have the same date, so equal contents give equal bytes everywhere. `form` names
-    the format, for readers.
+    the format of the archive.
     """
     with atomic(path) as temporary, ZipFile(temporary, "w", ZIP_STORED) as archive:
         listed: dict[str, dict[str, Any]] = {}
@@ -45,15 +45,15 @@ def write_archive(path: str | Path, form: str, files: Iterable[tuple[str, Iterab
 
 
 class Archive:
-    """An open archive whose names and sizes are as its manifest says; contents are checked as they are read."""
+    """An open archive whose names and sizes match its manifest; contents are checked while they are read."""
 
     def __init__(self, path: str | Path, what: str, file: ZipFile, listed: Mapping[str, Any]) -> None:
         self.listed = listed
-        """Name of each file but the manifest, in order -> its `sha256` and `bytes`."""
+        """Name of each file except the manifest, in order -> the file's `sha256` and `bytes`."""
         self._path, self._what, self._file = path, what, file
 
     def parts(self, name: str) -> Iterator[bytes]:
-        """A file in parts; ArchiveError, after the last one at the latest, if it is damaged."""
+        """A file in parts; raises ArchiveError, at the latest after the last part, if the file is damaged."""
         digest = hashlib.sha256()
         try:
             with self._file.open(name) as content:
@@ -72,19 +72,19 @@ class Archive:
 def opened(
     path: str | Path, form: str, what: str, required: Collection[str] = (), allowed: str = ".*"
 ) -> Iterator[Archive]:
-    """Open what `write_archive` wrote, after its names and sizes were checked against the manifest.
+    """Open an archive that `write_archive` wrote, after checking names and sizes against its manifest.
 
     Nothing is executed. Since nothing is compressed, the contents are never larger than the archive.
 
     Args:
         path: the archive.
-        form: the format that it must have.
-        what: what it should be, for the message, such as `a reference posterior`.
-        required: files that must be there.
-        allowed: regular expression of the names of all others.
+        form: the required format.
+        what: description of the expected archive for messages, such as `a reference posterior`.
+        required: names of files that the archive must have.
+        allowed: regular expression for the names of all other files.
 
     Raises:
-        ArchiveError: this is not such an archive, or a file in it is damaged, missing or unknown.
+        ArchiveError: this is not an archive of this format, or a file in it is damaged, missing or unknown.
         FileNotFoundError: the file does not exist.
     """
     if not isinstance(path, str | Path) or Path(path).is_dir():
@@ -109,7 +109,7 @@ def opened(
 def read_archive(
     path: str | Path, form: str, what: str, required: Collection[str] = (), allowed: str = ".*"
 ) -> dict[str, bytes]:
-    """Name -> contents of all files; arguments and errors are those of `opened`."""
+    """Name -> contents of all files; takes the arguments and raises the errors of `opened`."""
     with opened(path, form, what, required, allowed) as archive:
         return {name: b"".join(archive.parts(name)) for name in archive.listed}
 
@@ -119,7 +119,7 @@ def _damaged(path: str | Path, what: str, damage: BaseException) -> ArchiveError
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """The message of an error, shortened to one line."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
@@ -146,7 +146,7 @@ def arrays_parts(shape: tuple[int, ...], dtype: np.dtype, pieces: Iterable[np.nd
 
 
 def read_array(content: bytes) -> np.ndarray:
-    """The array of an .npy file that `array_parts` made; ValueError for other files and arrays of objects."""
+    """The array of an .npy file that `array_parts` wrote; ValueError for other files and arrays of objects."""
     file = io.BytesIO(content)
     if np.lib.format.read_magic(file) != (1, 0):
         raise ValueError("not an .npy file of format 1.0")
@@ -154,7 +154,7 @@ def read_array(content: bytes) -> np.ndarray:
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)
     except (SyntaxError, TokenError, RecursionError, MemoryError) as error:
         raise ValueError(f"an .npy file with a damaged header ({first_line(error)})") from None
-    # Otherwise NumPy would first make room for what the header says.
+    # Otherwise NumPy would first allocate as much memory as the header claims.
     if dtype.hasobject or min(shape, default=0) < 0 or prod(shape) * dtype.itemsize != len(content) - file.tell():
         raise ValueError(f"an .npy file whose header says {dtype} {list(shape)} and that holds something else")
     return np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
@@ -175,15 +175,15 @@ def _write(archive: ZipFile, name: str, parts: Iterable[bytes]) -> dict[str, Any
 
 
 def _unfit(files: Sequence[ZipInfo], size: int) -> str:
-    """What in the list of files is not as `write_archive` writes it; empty if nothing is."""
+    """The first way in which the list of files differs from what `write_archive` writes; empty if there is none."""
     names = Counter(file.filename for file in files)
     if twice := [name for name, number in names.items() if number > 1]:
         return f"two of its files have the same name ({twice[0]})"
     for file in files:
         if file.compress_type != ZIP_STORED or file.compress_size != file.file_size or file.flag_bits & ENCRYPTED:
-            return f"{file.filename} is compressed or encrypted, which such an archive never is"
+            return f"{file.filename} is compressed or encrypted, unlike in any archive of this kind"
     if sum(file.file_size for file in files) > size:
-        return "its files are said to be larger than the archive"
+        return "its list of files claims more bytes than the archive has"
     return ""
 
 
@@ -195,7 +195,7 @@ def _check_names(
     required: Collection[str],
     allowed: str,
 ) -> None:
-    """ArchiveError if files are missing or unknown, or are not as large as the manifest says."""
+    """Raise ArchiveError if files are missing or unknown, or if their sizes differ from the manifest."""
     missing, unknown = listed.keys() - sizes.keys(), sizes.keys() - listed.keys()
     if missing or unknown:
         raise ArchiveError(

@@ -1,6 +1,6 @@
-"""What an archive of results says about itself, as an RO-Crate: the command that made them, its inputs and its outputs.
+"""Description of an archive of results as an RO-Crate: the command that made the results, its inputs and its outputs.
 
-It conforms to the profile Process Run Crate 0.5.
+The description conforms to the profile Process Run Crate 0.5.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 METADATA = "ro-crate-metadata.json"
-"""File of an RO-Crate that describes it."""
+"""Name of the file that describes an RO-Crate."""
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 LICENCE = "https://spdx.org/licenses/MIT"
-"""The licence of this package and of what it makes; data have their own."""
+"""The licence of this package and of its results; data have their own licences."""
 AUTHORS = "The BNN Atlas authors"
 
 
@@ -27,7 +27,7 @@ def crate(
             `urls`; `version` of this package.
         scale: the scale of the results.
         pictures: names of the pictures in the archive.
-        made: the records of all jobs, also of those that got data.
+        made: the records of all jobs, including the jobs that fetched data.
     """
     from rocrate.model.contextentity import ContextEntity
     from rocrate.rocrate import ROCrate
@@ -57,8 +57,8 @@ def crate(
         dest_path=f"results/{scale}",
         properties={
             "name": "Results",
-            "description": f"{len(names)} results of {len(made)} jobs; the file .NAME.record next to each result says "
-            "what made it: settings, SHA-256 of inputs and outputs, code, packages and processor",
+            "description": f"{len(names)} results of {len(made)} jobs; the file .NAME.record next to each result "
+            "records how it was made: settings, SHA-256 of inputs and outputs, code, packages and processor",
         },
     )
     drawn = [whole.add_file(dest_path=name, properties=_picture(name)) for name in sorted(pictures)]
@@ -78,7 +78,8 @@ def crate(
     root["conformsTo"] = add(PROFILE, "CreativeWork", name="Process Run Crate", version="0.5")
     root["name"] = f"Results of {about['target']} at scale {scale}"
     root["description"] = (
-        f"All that {about['target']} was made from, but data. A clone of BNN Atlas makes it again without sampling: "
+        f"All results from which {about['target']} was made, without data. A clone of BNN Atlas remakes it without "
+        "sampling: "
         f"{command} published=THIS_FILE"
     )
     root["license"], root["author"], root["mentions"] = licence, authors, action
@@ -88,17 +89,17 @@ def crate(
 
 
 def _listed(made: Sequence[Mapping[str, Any]], field: str) -> str:
-    """The values of a field of records."""
+    """The different values of a field of some records, as text."""
     return " and ".join(sorted({str(record[field]) for record in made if field in record})) or "unknown"
 
 
 def _plain(entities: list[Any]) -> Any:
-    """A single entity without a list, as RO-Crates recommend."""
+    """The entities as a list, or a single entity without a list, as RO-Crate recommends."""
     return entities[0] if len(entities) == 1 else entities
 
 
 def _data(add: Any, name: str, entry: Mapping[str, Any]) -> Any:
-    """A data set, which the archive does not have."""
+    """Describe a data set, which is not in the archive."""
     place = entry["urls"][0] if entry["urls"] else f"#data-{name}"
     return add(place, "CreativeWork", name=entry["title"], license=entry["licence"], description="Not included")
 

@@ -1,4 +1,4 @@
-"""The text that tells a reader of an archive what it contains and how to use it."""
+"""The README of an archive: its contents and how to use them."""
 
 import math
 from collections.abc import Mapping
@@ -10,18 +10,18 @@ from bnn_atlas.config.metrics import CONVERGENCE, METRICS, SAMPLER
 from bnn_atlas.metrics.judgement.trust import FIT, trust
 
 SCORES = ("accuracy", "lppd", "rmse", "ece", "agreement_ceiling", "total_variation_ceiling")
-"""Scores of the test rows that come first."""
+"""Scores of the test rows that are listed first."""
 ARRAYS = """\
-| file | what it holds |
+| file | contents |
 |---|---|
 | `draws.npy` | [chain, draw, parameter], the draws in the order in which they were made |
-| `chains.npy`, `draw_numbers.npy` | numbers of the chains and of the draws |
-| `statistics/*.npy` | [chain, draw], of each draw from the sampler; log-likelihood and log-prior are not tempered |
+| `chains.npy`, `draw_numbers.npy` | indices of the chains and of the draws |
+| `statistics/*.npy` | [chain, draw], the sampler's statistics; log-likelihood and log-prior are not tempered |
 | `predictions/*.npy` | {predictions} |
-| `rows/train.npy`, `rows/test.npy` | numbers of the rows, from 0, in the order used; {rows} |
+| `rows/train.npy`, `rows/test.npy` | indices of the rows, from 0, in the order used; {rows} |
 | `targets/train.npy`, `targets/test.npy` | {targets} |
 | `scaling/*.npy` | {scaling} |
-| `about.json` | settings and their hash, layout of the parameters, what made the draws |
+| `about.json` | settings and their hash, layout of the parameters, how the draws were made |
 | `metrics.csv` | scores and convergence, a row per value |
 | `manifest.json` | SHA-256 and length of every other file |
 """
@@ -29,7 +29,7 @@ USE = """\
 ```python
 import numpy as np, zipfile
 
-with zipfile.ZipFile("{file}") as archive:  # needs NumPy alone
+with zipfile.ZipFile("{file}") as archive:  # needs only NumPy
     draws = np.load(archive.open("draws.npy"))
 
 import bnn_atlas as atlas
@@ -69,9 +69,9 @@ def readme(about: Mapping[str, Any], metrics: pd.DataFrame) -> str:
             targets="class numbers" if is_class else "targets, scaled",
             scaling=_scaling(data),
         ).rstrip("\n"),
-        f"A parameter vector holds these arrays one after another, each in row-major order: {_layout(about)}. You "
-        "read rows, scaling and network in the same way if your log-likelihood of a draw, summed over the training "
-        "rows, equals its value in `statistics/log_likelihood.npy`.",
+        f"A parameter vector holds these arrays in this order, each in row-major order: {_layout(about)}. To check "
+        "that you read rows, scaling and network correctly, compare your log-likelihood of a draw, summed over the "
+        "training rows, with the value in `statistics/log_likelihood.npy`.",
         "## Reading it",
         USE.format(file=f"{about['run']}-split{about['split']}.zip").rstrip("\n"),
     ]
@@ -108,12 +108,12 @@ def _trust(about: Mapping[str, Any], metrics: pd.DataFrame) -> str:
         text += f" As a reference for other methods: **{note.split('; ')[0]}**."
     if about["excluded_chains"]:
         numbers = ", ".join(map(str, about["excluded_chains"]))
-        text += f" Left out of all scores, since they are not finite or never moved: chains {numbers}."
+        text += f" Left out of all scores because they are not finite or never moved: chains {numbers}."
     return text
 
 
 def _table(metrics: pd.DataFrame) -> str:
-    """Scores, then convergence and the sampler's numbers, as far as the run has them."""
+    """Table of the scores, then convergence and the sampler's statistics, as far as the run has them."""
     wanted = [*SCORES, *(metric.name for metric in (*CONVERGENCE, *SAMPLER))]
     plain = metrics[metrics["at"] == ""].drop_duplicates("metric").set_index("metric")
     lines = ["| metric | meaning | value | standard error |", "|---|---|---|---|"]
@@ -127,8 +127,10 @@ def _table(metrics: pd.DataFrame) -> str:
 
 def _order(data: Mapping[str, Any]) -> str:
     if data["published_train"] is None:
-        return "they count the rows of the data set's file"
-    return f"they count the publisher's {data['published_train']:,} training rows, then the test rows, as in the files"
+        return "indices count the rows of the data set's file"
+    return (
+        f"indices count the publisher's {data['published_train']:,} training rows, then the test rows, as in the files"
+    )
 
 
 def _layout(about: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A reference posterior as one archive: writing it, and reading it back with checks."""
+"""Write a reference posterior as one archive, and read the archive back with checks."""
 
 import io
 import json
@@ -44,14 +44,14 @@ REQUIRED = (
 )  # fmt: skip
 """Files that every archive has."""
 OTHERS = r"(statistics|predictions)/\w+\.npy"
-"""Names of its other files."""
+"""Names of the other files of an archive."""
 DAMAGE = (KeyError, IndexError, AttributeError, TypeError, ValueError, ArithmeticError, EOFError, RecursionError)
-"""What contents can raise that have checksums and yet are not what this package writes."""
+"""Errors raised by contents whose checksums are correct but which this package did not write."""
 PREDICTIONS = ("mean", "second_moment", "noise_variance")
 """Arrays of a regression's predictions that are kept; a classification has its class probabilities."""
 NUMBERS, TEXTS = ("value", "standard_error", "monte_carlo_error"), ("metric", "at", "over", "note", "dataset")
 ROUNDING = 1e-3
-"""Largest difference between 1 and a sum of probabilities."""
+"""Largest allowed difference between 1 and a sum of probabilities."""
 COLUMNS = (*TEXTS, *NUMBERS, "chains", "draws")
 """Columns of the metric table that are kept."""
 
@@ -62,14 +62,14 @@ class Reference(NamedTuple):
     draws: Draws
     """Chains x draws x parameters, in memory, with the sampler's statistics of each draw."""
     about: dict[str, Any]
-    """Study, run, scale, reductions, data set, classes, layout, `settings` and their hash, and what made the draws."""
+    """Study, run, scale, reductions, data set, classes, layout, `settings` and their hash, and how draws were made."""
     predictions: dict[str, np.ndarray]
     """`probabilities` [chain, test row, class], averaged over the draws of a chain; for a regression `mean`,
     `second_moment` and `noise_variance` [chain, test row] in units of the scaled target."""
     rows: dict[str, np.ndarray]
-    """Row numbers of the data set, as used, for `train` (all that the posterior is conditioned on) and `test`."""
+    """Row indices in the data set, in the order used, for `train` (all rows of the likelihood) and `test`."""
     targets: dict[str, np.ndarray]
-    """Class numbers, or scaled targets, of these rows, for `train` and `test`."""
+    """Class numbers, or scaled targets, of the rows `train` and `test`."""
     scaling: dict[str, np.ndarray]
     """`x_mean`, `x_scale`, `y_mean`, `y_scale`: the scaling of inputs and targets."""
     metrics: pd.DataFrame
@@ -77,7 +77,7 @@ class Reference(NamedTuple):
     readme: str
 
     def __repr__(self) -> str:
-        """The draws and the names of the rest."""
+        """The draws, and the names of the other contents."""
         return f"Reference({self.draws!r}, {', '.join(self._fields[1:])})"
 
     @property
@@ -112,7 +112,7 @@ def open_reference(path: str | Path) -> Reference:
     with a posterior that `build_posterior` makes from `reference.posterior_settings` and the data.
 
     Raises:
-        ArchiveError: the file is something else or damaged, or its parts do not match; the message names it.
+        ArchiveError: the file is damaged, not such an archive, or its parts do not match; the message names the file.
         FileNotFoundError: the file does not exist.
     """
     contents = read_archive(path, FORMAT, WHAT, REQUIRED, OTHERS)
@@ -147,7 +147,7 @@ def _files(given: Exported) -> Iterator[tuple[str, Iterable[bytes]]]:
 
 
 def _fitted(split: SplitData) -> np.ndarray:
-    """Numbers of the rows on which the posterior is conditioned."""
+    """Indices of the rows on which the posterior is conditioned."""
     parts = split.split[:2] if split.validation_in_likelihood else split.split[:1]
     return np.concatenate(parts)
 
@@ -190,7 +190,7 @@ def _reference(path: Path, contents: Mapping[str, bytes]) -> Reference:
         folder, _, file = name.rpartition("/")
         if folder in found:
             found[folder][file.removesuffix(".npy")] = read_array(content)
-    # What the draws are of, for archives of pools that did not record it.
+    # Settings of the draws, for archives of pools that did not record them.
     provenance = about["attributes"].get("provenance", {})
     of_run = {name: about["settings"][name] for name in ("posterior", "method")}
     provenance = {**provenance, "settings": {**of_run, **provenance.get("settings", {})}}
@@ -222,7 +222,7 @@ def _reference(path: Path, contents: Mapping[str, bytes]) -> Reference:
 
 
 def _checked(reference: Reference) -> Reference:
-    """The reference; ValueError for contents of another kind, range or length than `save_reference` writes."""
+    """The reference; ValueError for contents whose kind, range or length `save_reference` would not write."""
     draws, data = reference.draws, reference.about["data"]
     _check_whole("chain numbers", draws.chain_ids, MOST)
     _check_whole("draw numbers", draws.draw_ids, MOST)
@@ -280,7 +280,7 @@ def _checked(reference: Reference) -> Reference:
 
 
 def _check_predictions(reference: Reference, kept: np.ndarray) -> None:
-    """ValueError unless the predictions are those of the kind of task, for every chain and test row."""
+    """Raise ValueError unless the predictions fit the task and exist for every chain and test row."""
     classes = len(reference.about["data"]["classes"])
     shape = (reference.draws.chains, len(reference.rows["test"]), *([classes] if classes else []))
     if reference.predictions.keys() != ({"probabilities"} if classes else {*PREDICTIONS}):
@@ -301,7 +301,7 @@ def _check_real(name: str, values: np.ndarray) -> None:
 
 
 def _check_whole(name: str, values: np.ndarray, below: int) -> None:
-    """ValueError unless these are different whole numbers from 0 to `below` - 1."""
+    """Raise ValueError unless the values are different whole numbers from 0 to `below` - 1."""
     if values.ndim != 1 or values.dtype.kind not in "iu" or not values.size or values.min() < 0:
         raise ValueError(f"{name} of type {values.dtype} and shape {values.shape} that do not count from 0")
     if len(np.unique(values)) != len(values):

@@ -1,4 +1,4 @@
-"""Results as one archive for other clones: all that a figure or a study was made from, with their records."""
+"""Results as one archive for other clones: all results behind a figure or a study, with their records."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,24 +13,24 @@ from bnn_atlas.files import atomic, remove, remove_leftovers
 FORMAT = "bnn-atlas results 1"
 WHAT = "an archive of results, made by `snakemake export --config what=...`"
 RESULTS, PICTURES, DATA = "results", "figures", "data"
-"""Folders: what a clone puts among its own results, and what is only to be looked at; data, which it gets itself."""
+"""Folders of results that a clone adds to its own results, of pictures to look at, and of data (not included)."""
 REMADE = (PICTURES, "claims", "claims.parquet", "site")
 """Results that a clone makes itself."""
 _PART = r"/(?!\.\.?(?:/|$))[^/\\\0]+"
 NAMES = rf"{re.escape(METADATA)}|(?:{RESULTS}|{PICTURES})(?:{_PART})+/?"
-"""Names of its files: none leads out of the folder that it is unpacked into."""
+"""Pattern of the archive's file names: no name leads out of the folder into which the archive is unpacked."""
 
 
 class Unpacked(NamedTuple):
-    """What an archive has, and what of it was not there before."""
+    """The contents of an archive, and the files that unpacking added."""
 
     archive: str
     made_by: dict[str, dict[str, Any]]
-    """Name of the result next to which a record lies, also of data -> the record."""
+    """Name of the result (or data) next to which a record lies -> the record."""
     added: list[Path]
 
     def take_back(self) -> None:
-        """Remove what was not there before."""
+        """Remove the files that unpacking added."""
         for path in reversed(self.added):
             remove(path)
 
@@ -52,18 +52,18 @@ class _Job(NamedTuple):
 
 
 def save_results(path: str | Path, made: Iterable[str | Path], results: str | Path, about: Mapping[str, Any]) -> None:
-    """Write all results that some files were made from into an archive (atomic), which is an RO-Crate.
+    """Write all results from which some files were made into an archive (atomic), which is also an RO-Crate.
 
-    Data are not included, only the records of the jobs that got them.
+    Data are not included, only the records of the jobs that fetched the data.
 
     Args:
         path: the archive.
         made: the files; pictures among them are included to be looked at.
         results: folder with the results of one scale.
-        about: what the RO-Crate says besides what is in the records (`export.crate.crate`).
+        about: facts for the RO-Crate that are not in the records (`export.crate.crate`).
 
     Raises:
-        ArchiveError: there is no record of what made one of the results.
+        ArchiveError: one of the results has no record.
         DamagedInput: a result differs from its record.
     """
     folder, files = Path(results), [records.name_of(file, results) for file in made]
@@ -88,11 +88,11 @@ def save_results(path: str | Path, made: Iterable[str | Path], results: str | Pa
 def unpack(path: str | Path, results: str | Path) -> Unpacked:
     """Put the results of an archive among the results of the same scale, marked by its SHA-256 in their records.
 
-    Everything that is missing is verified before the first file is written. A result is there as a whole or not at all,
-    whenever the process ends; the next call goes on.
+    All missing results are verified before the first file is written. Whenever the process ends, each result is either
+    complete or absent; the next call continues.
 
     Raises:
-        ArchiveError: this is not such an archive, is damaged or of another scale, or a result that differs is there.
+        ArchiveError: this is not such an archive, it is damaged or of another scale, or a different result exists here.
     """
     folder = Path(results)
     if not Path(path).exists():
@@ -112,7 +112,7 @@ def unpack(path: str | Path, results: str | Path) -> Unpacked:
 
 
 def _behind(files: Iterable[str], results: Path) -> Iterator[dict[str, Any]]:
-    """The records of the jobs that made some files, and of all jobs behind them; ArchiveError if one is missing."""
+    """The records of the jobs that made some files, and of all jobs behind these; ArchiveError if one is missing."""
     seen: set[str] = set()
     for name in (waiting := list(files)):
         if name in seen:
@@ -122,11 +122,11 @@ def _behind(files: Iterable[str], results: Path) -> Iterator[dict[str, Any]]:
             seen.update(record["outputs"])
             waiting += record["inputs"]
         elif (results / name).exists():
-            raise ArchiveError(f"{results / name}: not recorded what made it; delete it and make it again")
+            raise ArchiveError(f"{results / name}: there is no record of what made it; delete it and make it again")
 
 
 def _file_of(record: Mapping[str, Any], results: Path) -> Path:
-    """Where a record is."""
+    """Path of a record."""
     files = [(results / name).with_name(f".{Path(name).name}.record") for name in record["outputs"]]
     return next(file for file in files if records.read(file) == record)
 
@@ -146,7 +146,7 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def _jobs(path: str | Path, archive: Archive, prefix: str) -> Iterator[_Job]:
-    """The jobs whose records an archive has; ArchiveError if results and records do not fit each other."""
+    """The jobs whose records an archive has; ArchiveError if results and records do not match."""
     inside: dict[str, dict[str, str]] = {}
     for name in (name for name in archive.listed if name.startswith(prefix)):
         for parent in [name, *map(str, Path(name).parents)]:
@@ -154,7 +154,7 @@ def _jobs(path: str | Path, archive: Archive, prefix: str) -> Iterator[_Job]:
     for name in (name for name in archive.listed if re.fullmatch(r"\..+\.record", Path(name).name)):
         content = records.parsed_text(b"".join(archive.parts(name)).decode("utf-8", "replace"))
         if not {"rule", "settings", "inputs", "outputs"} <= content.keys():
-            raise ArchiveError(f"{path}: {name} is no record of a job; export it again")
+            raise ArchiveError(f"{path}: {name} is not the record of a job; export the archive again")
         is_data = _is_in(name.removeprefix(prefix), [DATA])
         files = {} if is_data else {each: inside.get(prefix + each, {}) for each in content["outputs"]}
         for each, found in files.items():
@@ -163,12 +163,12 @@ def _jobs(path: str | Path, archive: Archive, prefix: str) -> Iterator[_Job]:
                 {file.removeprefix(f"{whole}/"): digest for file, digest in found.items()}
             )
             if digest != content["outputs"][each]:
-                raise ArchiveError(f"{path}: {whole} is not what its record says; export it again")
+                raise ArchiveError(f"{path}: {whole} differs from its record; export the archive again")
         yield _Job(name.removeprefix(prefix), content, files)
 
 
 def _is_missing(path: str | Path, job: _Job, results: Path) -> bool:
-    """Whether an output of a job, or its record, is not there; ArchiveError if another one is."""
+    """Whether an output of a job, or its record, is missing here; ArchiveError if a different one exists."""
     record = results / job.record
     if record.exists() and records.is_busy(record):
         raise ArchiveError(f"{path}: a job is making {results / job.own}: wait until it has ended")
@@ -184,10 +184,10 @@ def _is_missing(path: str | Path, job: _Job, results: Path) -> bool:
 
 
 def _put(archive: Archive, job: _Job, results: Path, mark: Mapping[str, str]) -> Iterator[Path]:
-    """Write what is missing of a job's outputs, and yield it.
+    """Write the missing files of a job's outputs, and yield each file.
 
-    The record is first, so that no result is ever without the mark, and the output next to which it lies is last: a job
-    with this output has all others.
+    The record is written first, so that no result is ever without the mark, and the output next to the record last: if
+    this output exists, all other outputs of the job exist.
     """
     record = results / job.record
     record.parent.mkdir(parents=True, exist_ok=True)

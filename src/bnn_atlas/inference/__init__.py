@@ -1,1 +1,1 @@
-"""From files and settings to a posterior with its data, its predictions, and the fingerprint of its draws."""
+"""Build a posterior with its data from files and settings; its predictions, and the fingerprint of its draws."""

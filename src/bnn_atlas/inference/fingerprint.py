@@ -1,6 +1,7 @@
-"""Fingerprints of expensive results: everything that they depend on, as one hash.
+"""Fingerprints of expensive results: one hash of everything that a result depends on.
 
-Their code, a part of it, is found without importing the code. A plan asks for that part only, so JAX is imported late.
+The code that a result depends on is found without importing it. A plan needs only this part of a fingerprint, so JAX is
+imported late.
 """
 
 import hashlib
@@ -31,9 +32,9 @@ def fingerprint_of_draws(
     *,
     stopped: bool = False,
 ) -> str:
-    """Hash of settings, input arrays, code, packages and platform: equal for two blocks only if their draws are.
+    """Hash of settings, input arrays, code, packages and platform; equal for two blocks only if their draws are equal.
 
-    With `stopped` a rule may end the chains, and their number of draws then depends on more code.
+    With `stopped`, a rule may end the chains, and the number of draws then depends on more code.
     """
     return fingerprint_of(settings, inputs, code_of_draws(method, posterior, stopped=stopped))
 
@@ -54,7 +55,7 @@ def fingerprint_of(settings: Mapping[str, Any], inputs: "Iterable[np.ndarray]", 
 
 
 def array_digest(array: "np.ndarray") -> str:
-    """SHA-256 of the numbers of an array, their type and its shape."""
+    """SHA-256 of an array's numbers, number type and shape."""
     import numpy as np
 
     digest = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
@@ -63,8 +64,8 @@ def array_digest(array: "np.ndarray") -> str:
 
 
 NOT_IN_DRAWS = (*PLUMBING, "bnn_atlas.data", "bnn_atlas.traces")
-"""Modules that only read and write: a draw depends on them only through their arrays, which are in the fingerprint
-themselves. In the runner, only `runner.program` computes; phases, checkpoints and messages do not count."""
+"""Modules that only read and write: draws depend on these modules only through arrays, which are part of the
+fingerprint. In the runner, only `runner.program` computes; phases, checkpoints and messages do not count."""
 PROBLEM = (
     "bnn_atlas.runtime",
     "bnn_atlas.inference.problem:load_problem",
@@ -73,7 +74,7 @@ PROBLEM = (
 
 
 def code_of_draws(method: MethodSettings, posterior: PosteriorConfig, *, stopped: bool) -> str:
-    """SHA-256 of the code that draws of a method depend on; with `stopped`, also what their number depends on."""
+    """SHA-256 of the code that a method's draws depend on; with `stopped`, also the code that decides their number."""
     roots = [method.builder, "bnn_atlas.runner.program"]
     if stopped:
         roots += ["bnn_atlas.runner.stopping", "bnn_atlas.inference.pointwise:ValidationDensity"]
@@ -83,7 +84,7 @@ def code_of_draws(method: MethodSettings, posterior: PosteriorConfig, *, stopped
 def code_of_starts(
     posterior: PosteriorConfig, training: WarmStartConfig | None, initial: InitialConfig | None = None
 ) -> str:
-    """SHA-256 of the code that trains the networks from which chains start or, without `training`, draws them."""
+    """SHA-256 of the code that makes the networks from which chains start: trained or, without `training`, drawn."""
     if training is None:
         roots = ("bnn_atlas.warmstart.ensemble:initialise", "bnn_atlas.warmstart.initial:initial_networks")
         return _digest(*roots, settings=(posterior, initial))
@@ -93,7 +94,7 @@ def code_of_starts(
 
 
 def code_of_predictions(posterior: PosteriorConfig) -> str:
-    """SHA-256 of the code that predicts rows with draws."""
+    """SHA-256 of the code that computes predictions of draws."""
     roots = ("bnn_atlas.inference.problem:Predictor", "bnn_atlas.metrics.gathering.streaming")
     return _digest(*roots, settings=(posterior,))
 
@@ -104,7 +105,7 @@ def _digest(*roots: str, settings: tuple[BaseModel | None, ...]) -> str:
 
 
 def _settings_within(value: Any) -> Iterator[BaseModel]:
-    """All settings objects in a value, itself included."""
+    """All settings objects in a value, including the value itself."""
     if isinstance(value, BaseModel):
         yield value
         for name in type(value).model_fields:

@@ -16,9 +16,9 @@ from bnn_atlas.traces.draws import Draws, Selection, evenly
 log = logging.getLogger(__name__)
 
 LOT_BYTES = 256 * 2**20
-"""Bytes of the draws computed together, including their predictions at all inputs."""
+"""Memory in bytes for the draws computed together, including their predictions at all inputs."""
 LARGEST_BYTES = 2 * 2**30
-"""Bytes that the functions may take."""
+"""Largest size in bytes of the resulting functions."""
 
 
 def functions_of(problem: Problem, pool: Draws, config: FunctionsConfig) -> FunctionDraws:
@@ -56,18 +56,18 @@ def functions_of(problem: Problem, pool: Draws, config: FunctionsConfig) -> Func
 
 
 def _inputs(rows: SplitData, config: FunctionsConfig) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Standardised inputs [n, ...], the same as rows that the network takes, and the targets [n] of test rows."""
+    """Standardised inputs [n, ...], the same inputs as the network takes them, and the targets [n] of test rows."""
     if config.inputs == "line":
         if rows.raw_shape != (1,):
             raise FunctionsError(
-                f"inputs 'line' needs a data set with one input, and a row of this one has the shape "
+                f"inputs 'line' needs a data set with one input, but rows of this data set have the shape "
                 f"{list(rows.raw_shape)}: use inputs 'test'"
             )
         x = np.linspace(config.low, config.high, config.points)[:, None]
         return x, rows.taken(x), None
     count = len(rows.split.test)
     if not count:
-        raise FunctionsError("inputs 'test' needs test rows: give the split a test share above 0")
+        raise FunctionsError("inputs 'test' needs test rows: give the split a test fraction above 0")
     chosen = evenly(count, config.rows or count)
     taken = rows.x_test[chosen]
     x = taken[:, : rows.raw_shape[0]] if rows.kind == "table" else taken
@@ -91,7 +91,7 @@ def _check_size(shape: tuple[int, int, int], classes: int) -> None:
 def _values(
     problem: Problem, chosen: Selection, x: np.ndarray, classes: int
 ) -> Iterator[tuple[slice, slice, np.ndarray, dict[str, np.ndarray]]]:
-    """For one lot after another: chains, draws, whether each is finite [c, s], and values [c, s, n, ...] by name."""
+    """Yield for each batch: chains, draws, whether each draw is finite [c, s], and values [c, s, n, ...] by name."""
     predictor = Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
     each = 3 * chosen.size * chosen.dtype.itemsize + len(x) * (CLASS_BYTES * classes or REGRESSION_BYTES)
     lot = max(1, LOT_BYTES // each)
@@ -110,11 +110,11 @@ def _values(
 
 
 def _finite(prediction: Predictive, rows: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Which draws have finite predictions [b], and the predictions as float32."""
+    """Mask [b] of the draws with finite predictions, and the predictions as float32."""
     if prediction.log_probs is not None:
         terms = classification_terms(prediction, None, rows)
         return terms.valid, {"probabilities": np.array(terms.functions, np.float32)}
-    with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite
+    with np.errstate(over="ignore"):  # numbers too large for float32 become infinite
         mean, scale = (np.array(leaf, np.float32) for leaf in (prediction.mean, prediction.scale))
     valid = (np.isfinite(mean) & np.isfinite(scale) & (scale > 0)).all(axis=1)
     return np.asarray(valid), {"mean": mean, "scale": scale}

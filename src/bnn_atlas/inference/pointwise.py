@@ -1,4 +1,4 @@
-"""What single draws say of rows: densities of the validation rows, log-likelihoods, replicated targets."""
+"""Quantities of single draws at single rows: validation densities, log-likelihoods, replicated targets."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -19,20 +19,20 @@ from bnn_atlas.posterior import Predictive
 from bnn_atlas.traces.draws import Draws
 
 LOT_BYTES = 256 * 2**20
-"""Bytes for the terms, at all rows, of the draws that are computed together."""
+"""Memory in bytes for the terms at all rows of the draws that are computed together."""
 
 
 class ValidationDensity:
     """log p(validation rows | theta) of parameter vectors.
 
-    On a CPU the value for one vector depends neither on the others nor on the number of devices.
+    On a CPU, the value for one vector depends neither on the other vectors nor on the number of devices.
     """
 
     def __init__(self, problem: Problem) -> None:
         """Take the validation rows of a split.
 
         Raises:
-            DataError: there are none, or the posterior is conditioned on them.
+            DataError: there are no validation rows, or the posterior is conditioned on them.
         """
         split = problem.split
         if not len(split.split.validation):
@@ -50,7 +50,7 @@ class ValidationDensity:
     def __call__(self, theta: np.ndarray) -> np.ndarray:
         """Log densities [...] of theta [..., P], summed over rows in float64.
 
-        NaN where something is not finite; -inf where the density of a row is 0.
+        NaN if a term is not finite; -inf if the density of a row is 0.
         """
         draws = theta.reshape(-1, theta.shape[-1])
         return np.concatenate([rows.sum(axis=1) for rows in self._lots(draws)]).reshape(theta.shape[:-1])
@@ -58,18 +58,18 @@ class ValidationDensity:
     def of_average(self, members: np.ndarray) -> float:
         """Log density of the average of m predictive distributions: sum over rows of log mean_m p(y | members [m, P]).
 
-        NaN where something is not finite; -inf where all members give a row the density 0.
+        NaN if a term is not finite; -inf if all members assign the density 0 to a row.
         """
         rows = np.concatenate(list(self._lots(members)))
         return float((np.logaddexp.reduce(rows, axis=0) - np.log(len(members))).sum())
 
     def _lots(self, draws: np.ndarray) -> Iterator[np.ndarray]:
-        """Log densities [b, n] of draws, some at a time."""
+        """Log densities [b, n] of draws, one batch at a time."""
         size = min(len(draws), self._most)
         return (self._lot(draws[start : start + size], size) for start in range(0, len(draws), size))
 
     def _lot(self, draws: np.ndarray, size: int) -> np.ndarray:
-        """Log densities [b, n] of draws [b, P], which are filled up to `size` with copies of the first."""
+        """Log densities [b, n] of draws [b, P]; the batch is filled up to `size` with copies of the first draw."""
         filled = np.concatenate([draws, np.repeat(draws[:1], size - len(draws), axis=0)])
         prediction: Predictive = self._predictor(filled, self._x)
         terms_of = regression_terms if prediction.log_probs is None else classification_terms
@@ -80,7 +80,7 @@ class ValidationDensity:
 
 
 TOLERANCE = 1e-3
-"""By how much log-likelihoods may differ from their recorded sum: in nats per row, or relative if that is more."""
+"""Largest difference of log-likelihoods from their recorded sum: in nats per row, or relative if that is larger."""
 
 
 class Pointwise(NamedTuple):
@@ -95,9 +95,9 @@ class Pointwise(NamedTuple):
 def pointwise(draws: Draws, predict: Predict, x: np.ndarray, y: np.ndarray, *, classes: int, seed: int) -> Pointwise:
     """Log-likelihoods and replicated targets of all draws at the rows x [n, ...] with targets y [n].
 
-    `classes` is 0 for regression. The bits do not depend on the batches in which draws are read. Raises DataError if
-    the draws lack parameters, or if the sum over the rows is not the log-likelihood that was recorded with a draw, in
-    which case the draws are conditioned on other rows.
+    `classes` is 0 for regression. Results are bitwise independent of the batches in which draws are read. Raises
+    DataError if the draws lack parameters, or if the sum over the rows differs from the log-likelihood recorded with a
+    draw, which means that the draws are conditioned on other rows.
     """
     if draws.size != draws.layout.size:
         raise DataError(
@@ -133,7 +133,7 @@ def _replicated(terms: Terms, generator: np.random.Generator) -> np.ndarray:
 
 
 def _check_rows(draws: Draws, log_likelihood: np.ndarray) -> None:
-    """Compare with the log-likelihood of all rows together, where it was recorded."""
+    """Compare with the recorded log-likelihood of all rows together, if there is one."""
     if "log_likelihood" not in draws.statistics:
         return
     recorded, rows = draws.statistic("log_likelihood").astype(np.float64), log_likelihood.shape[2]

@@ -1,4 +1,4 @@
-"""A run's posterior with its data, from files and settings and within a memory budget, and predictions of its draws."""
+"""Build a run's posterior and data from files and settings within a memory budget, and predict with its draws."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -29,9 +29,9 @@ class BudgetError(ValueError):
 
 
 def within_budget(posterior: Posterior, data: PosteriorData, budget: float) -> Posterior:
-    """The posterior, which takes these data, and any other rows, in pieces whose gradients need at most `budget` bytes.
+    """The posterior, set to process these and all other rows in pieces whose gradients need at most `budget` bytes.
 
-    Raises as `fitting_rows`.
+    Raises the same error as `fitting_rows`.
     """
     fitting = fitting_rows(posterior, data, budget)
     return posterior._replace(micro_batches=micro_batches(posterior, data, budget), most_rows=fitting)
@@ -40,7 +40,7 @@ def within_budget(posterior: Posterior, data: PosteriorData, budget: float) -> P
 def micro_batches(posterior: Posterior, data: PosteriorData, budget: float) -> int:
     """Smallest number of micro-batches whose gradients need at most `budget` bytes on one device.
 
-    Raises as `fitting_rows`.
+    Raises the same error as `fitting_rows`.
     """
     return math.ceil(-(-len(data.y) // posterior.shards) / fitting_rows(posterior, data, budget))
 
@@ -53,14 +53,14 @@ def fitting_rows(posterior: Posterior, data: PosteriorData, budget: float) -> in
     same on every machine. The data, the parameters and the state of a sampler are not included.
 
     Raises:
-        BudgetError: one row needs more.
+        BudgetError: a single row needs more than the budget.
     """
     per_row = OVERHEAD * residual_bytes(posterior, data)
     fitting = int(budget // per_row)
     if fitting < 1:
         raise BudgetError(
             f"the gradient of one row needs {per_row / 1e6:.3g} MB, more than gradient_memory_mb allows "
-            f"({budget / 1e6:.3g} MB): raise it"
+            f"({budget / 1e6:.3g} MB): raise gradient_memory_mb"
         )
     return fitting
 
@@ -68,7 +68,7 @@ def fitting_rows(posterior: Posterior, data: PosteriorData, budget: float) -> in
 def residual_bytes(posterior: Posterior, data: PosteriorData) -> float:
     """Bytes per row that the backward pass of the log-likelihood reads.
 
-    Two batch sizes separate what grows with the rows from what does not (parameters).
+    Counting at two batch sizes separates the part that grows with the rows from the constant part (parameters).
     """
 
     def total(rows: int) -> int:
@@ -96,13 +96,13 @@ class Problem(NamedTuple):
 
 
 def load_problem(dataset: str | Path, split: str | Path, settings: Mapping[str, Any], chains: int = 1) -> Problem:
-    """The posterior with `settings` (a `PosteriorConfig` in plain values) on the rows that it is conditioned on.
+    """The posterior with `settings` (a `PosteriorConfig` in plain values) and the rows that it is conditioned on.
 
     Gradients are computed in pieces, so that `chains` chains, which a GPU computes together, fit the memory budget. On
-    a CPU each device has one chain at a time, and the pieces do not depend on the number of chains.
+    a CPU, each device has one chain at a time, and the pieces do not depend on the number of chains.
 
     Raises:
-        ValueError: rows or labels contradict what the data set says about them.
+        ValueError: rows or labels contradict the data set's own description.
     """
     config, rows = PosteriorConfig.model_validate(settings), load_split(dataset, split)
     posterior, prior = _built(config, rows)
@@ -112,7 +112,7 @@ def load_problem(dataset: str | Path, split: str | Path, settings: Mapping[str, 
 
 
 def load_without_rows(dataset: str | Path, split: str | Path, settings: Mapping[str, Any]) -> Problem:
-    """The same with no rows in `data`, only their shape and type, which is enough to predict with given draws."""
+    """`load_problem` without the rows: `data` has only their shape and type, enough to predict with given draws."""
     config, rows = PosteriorConfig.model_validate(settings), load_split(dataset, split)
     posterior, prior = _built(config, rows)
     nothing = rows.scaled(rows.dataset.x[:0]), rows.y_fit[:0]
@@ -140,18 +140,19 @@ def _data(config: PosteriorConfig, rows: SplitData, x: np.ndarray, y: np.ndarray
 
 
 PIECE_BYTES = 64e6
-"""Bytes of activations per core, so that many cores need little memory; not a setting, since rounding depends on it."""
+"""Bytes of activations per core, small so that many cores need little memory. A constant, since it changes rounding."""
 
 
 class Predictor:
     """Predictive distributions of many draws at many rows, computed on all devices of the job.
 
-    Rows are taken in pieces, so that the networks' activations need at most `budget` bytes on each device, and at most
-    `PIECE_BYTES` on a core. On a CPU the pieces, and so the bits, depend neither on the devices nor on the other draws.
+    Rows are processed in pieces, so that the networks' activations need at most `budget` bytes on each device, and at
+    most `PIECE_BYTES` on a core. On a CPU, the pieces, and so the bits of the results, depend neither on the devices
+    nor on the other draws.
     """
 
     def __init__(self, posterior: Posterior, data: PosteriorData, budget: float) -> None:
-        """Take a posterior and data with the shape and type of its rows; the rows themselves are not needed."""
+        """Take a posterior, and data that have the shape and type of its rows; the rows themselves are not needed."""
         self._posterior, self._dtype = posterior, data.prior.loc.dtype
         self._shape, self._whole = data.x.shape[1:], np.issubdtype(data.x.dtype, np.integer)
         self._budget, self._row_bytes = budget, residual_bytes(posterior, data)
@@ -161,8 +162,8 @@ class Predictor:
         """Predictive distribution of draws theta [b, P] at rows x [n, ...], as host arrays.
 
         Raises:
-            DataError: the rows differ in shape from the rows that the posterior is conditioned on, or only one of the
-                two has whole numbers (such as tokens or raw pixels).
+            DataError: the rows differ in shape from the rows that the posterior is conditioned on, or only one of these
+                two sets of rows has whole numbers (such as tokens or raw pixels).
         """
         self._check(x)
         if len(theta) not in self._compiled:
@@ -189,7 +190,7 @@ class Predictor:
                 f"{list(self._shape)}"
             )
         if np.issubdtype(x.dtype, np.integer) != self._whole:
-            expected = "token ids (integers)" if self._whole else "floating-point numbers, scaled as the split's rows"
+            expected = "token ids (integers)" if self._whole else "floating-point numbers, scaled like the split's rows"
             raise DataError(f"cannot predict rows of {x.dtype}: this posterior needs {expected}")
 
     def _one(self, x: jax.Array, theta: jax.Array) -> Predictive:

@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 EQUAL = 1e-6
 """Distance between two points, relative to their norm, below which they count as equal in single precision."""
 COLLINEAR = 1e-4
-"""Distance of the third point from the line through the others, relative to its distance from the first, below which
-the points determine no plane."""
+"""Distance of the third point from the line through the others, relative to its distance from the first point, below
+which the points do not determine a plane."""
 LOT = 512
-"""Number of points of a plane that a CPU computes between two messages."""
+"""Number of points of a plane that a CPU computes between two log messages."""
 AT_ONCE_ON_GPU = 16
 """Number of points that a GPU computes together."""
 
@@ -38,15 +38,15 @@ class Plane(NamedTuple):
     origin: np.ndarray
     """[P] float64: the first point."""
     axes: np.ndarray
-    """[2, P] float64, orthonormal: towards the second point, and from the line through both towards the third."""
+    """[2, P] float64, orthonormal: towards the second point, and from the line through the first two to the third."""
     points: np.ndarray
     """[3, 2] float64: coordinates of the three points, (0, 0), (d, 0) and (a, h) with h > 0."""
 
     def lines(self, resolution: int, margin: float) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates x [n] and y [n] of the grid lines of a rectangle around the three points.
 
-        The rectangle reaches `margin` d beyond the points horizontally, with d the distance between the first two, and
-        `margin` h vertically, with h the distance of the third from the line through these.
+        The rectangle reaches `margin` d beyond the points horizontally, with d the distance between the first two
+        points, and `margin` h vertically, with h the distance of the third point from the line through the first two.
         """
         across, height = self.points[1, 0], self.points[2, 1]
         first, last = self.points[:, 0].min(), self.points[:, 0].max()
@@ -70,10 +70,10 @@ def plane_through(points: np.ndarray) -> Plane:
 
     u = (w2 - w1) / |w2 - w1|,   v = (w3 - w1 - a u) / h   with   a = (w3 - w1) . u,   h = |w3 - w1 - a u|.
 
-    Izmailov et al. 2021, section 5.2, whose plots have the same axes; the third point is at (a, h).
+    Izmailov et al. 2021, section 5.2 (the plots there have the same axes); the third point is at (a, h).
 
     Raises:
-        PlaneError: a point is not finite, two are equal, or all three are on one line.
+        PlaneError: a point is not finite, two points are equal, or all three points are on one line.
     """
     w = np.asarray(points, np.float64)
     for number, point in enumerate(w, start=1):
@@ -87,7 +87,7 @@ def plane_through(points: np.ndarray) -> Plane:
     across = np.linalg.norm(to_second)
     u = to_second / across
     rest = to_third - (to_third @ u) * u
-    rest -= (rest @ u) * u  # once more, since the first subtraction cancels where the points are almost on a line
+    rest -= (rest @ u) * u  # again, since the first subtraction loses digits if the points are almost on a line
     height = np.linalg.norm(rest)
     if height <= COLLINEAR * np.linalg.norm(to_third):
         raise PlaneError("the three points are on one line, so they do not determine a plane")
@@ -98,8 +98,8 @@ def plane_through(points: np.ndarray) -> Plane:
 def densities_on(posterior: Posterior, data: PosteriorData, plane: Plane, coordinates: np.ndarray) -> Densities:
     """Log-likelihood and log-prior at coordinates [n, 2] of a plane.
 
-    The points are computed one after another on each core (several together on a GPU), each in the micro-batches of
-    `posterior`, so that memory does not grow with the number of points. All rows are on every device.
+    Each core computes one point at a time (a GPU several together) in the micro-batches of `posterior`, so that memory
+    does not grow with the number of points. All rows are on every device.
     """
     count = len(coordinates)
     most = LOT if runtime.on_cpu() else AT_ONCE_ON_GPU
@@ -139,7 +139,7 @@ class _Point(NamedTuple):
 
 
 def surfaces_through(problem: Problem, pools: Mapping[str | None, Draws], config: SurfaceConfig) -> Surfaces:
-    """Densities on the planes of a figure; `pools` has draws by the run names that the points use.
+    """Densities on the planes of a figure; `pools` maps the run names that the points use to draws.
 
     Raises:
         SurfaceError: a chain or draw does not exist, draws belong to another network, points do not determine a plane,
@@ -194,7 +194,7 @@ def _point(pools: Mapping[str | None, Draws], point: PointConfig, problem: Probl
         )
     found = np.flatnonzero(draws.chain_ids == point.chain)
     if not found.size:
-        raise SurfaceError(f"{where}: there is no chain {point.chain}; it has {draws.chains}, with numbers from 0")
+        raise SurfaceError(f"{where}: there is no chain {point.chain}; it has {draws.chains}, counted from 0")
     chain = found[:1]
     draw = _draw(draws, chain, point.draw, where)
     has_density = set(PARTS) <= set(draws.statistics)
@@ -206,7 +206,7 @@ def _point(pools: Mapping[str | None, Draws], point: PointConfig, problem: Probl
 def _draw(draws: Draws, chain: np.ndarray, draw: int | str, where: str) -> int:
     if isinstance(draw, int):
         if draw >= draws.draws:
-            raise SurfaceError(f"{where}: there is no draw {draw}; each chain has {draws.draws:,}, with numbers from 0")
+            raise SurfaceError(f"{where}: there is no draw {draw}; each chain has {draws.draws:,}, counted from 0")
         return draw
     if draw == "best":
         log_posterior = sum(draws.statistic(name, chain)[0].astype(np.float64) for name in PARTS)
@@ -220,7 +220,7 @@ def _label(point: PointConfig, draws: Draws, draw: int) -> str:
 
 
 def _check_stored(point: _Point, evaluated: np.ndarray, title: str) -> None:
-    """Refuse a draw if its stored densities differ from the evaluated ones."""
+    """Reject a draw if its stored densities differ from the evaluated densities."""
     if point.stored is None:
         return
     agree = np.isclose(evaluated, point.stored, rtol=AGREEMENT, atol=AGREEMENT, equal_nan=True)
@@ -228,6 +228,6 @@ def _check_stored(point: _Point, evaluated: np.ndarray, title: str) -> None:
         k = int(np.argmin(agree))
         name, was, now = PARTS[k].replace("_", "-"), point.stored[k], evaluated[k]
         raise SurfaceError(
-            f"plane '{title}': {point.label} was stored with a {name} of {was:.6g}, but this posterior gives "
+            f"plane '{title}': {point.label} was stored with a {name} of {was:.6g}, but for this posterior it is "
             f"{now:.6g}: its run has other data or another posterior; leave it out, or sample it again"
         )

@@ -1,4 +1,4 @@
 """The public functions of this package: build the posterior of a network, sample it, predict and score.
 
-What they need is imported on the first call, because JAX must not be imported before `configure`.
+Other modules are imported on the first call of a function, because JAX must not be imported before `configure`.
 """

@@ -1,4 +1,4 @@
-"""Starting points, draws, and what draws predict."""
+"""Starting points of chains, draws, and predictions and scores of draws."""
 
 import weakref
 from collections.abc import Mapping
@@ -38,13 +38,14 @@ def starting_points(
     Args:
         posterior: the network and the rows to train on; its prior is not used in training.
         chains: number of chains.
-        training: settings of `bnn_atlas.config.parts.starts.WarmStartConfig`; `{}` for the defaults, None not to train.
-        validation: rows and targets for early stopping; without them training lasts `max_epochs`.
+        training: settings of `bnn_atlas.config.parts.starts.WarmStartConfig`; `{}` for the defaults, None for untrained
+            networks.
+        validation: rows and targets for early stopping; if left out, training lasts `max_epochs`.
         seed: a whole number from 0 to 2^32 - 1; chain i depends only on the seed and i.
 
     Raises:
         ConfigError: a setting is wrong.
-        DataError: an array or a number is not what it stands for; the message names it and says what to do.
+        DataError: an array or number is not valid for its argument; the message names the argument and says what to do.
         ValueError: there are fewer rows than `batch_size`.
         TrainingError: the loss of a network is not finite.
     """
@@ -87,21 +88,21 @@ def sample(
 ) -> "Pool":
     """Run a method from each start and return the draws, which are kept in `folder`.
 
-    Repeating an interrupted call continues from its last checkpoint, with the same bits; repeating a completed call
-    returns its draws. With other settings, data or code, new draws replace those in the folder.
+    Repeating an interrupted call continues from its last checkpoint and yields bitwise the same draws; repeating a
+    completed call returns its draws. With other settings, data or code, new draws replace the draws in the folder.
 
     Args:
         posterior: the target.
         method: kind of a method, or `kind` and settings, as under `method:` of a run in config/studies/.
-        starts: starting points of the chains [chain, P], see `starting_points`; None for networks at random, or for
-            the parameters that `posterior_of` was given.
-        folder: folder of the trace; created if it does not exist. None for one that is removed with the draws.
-        chains: number of chains, where `starts` is None.
+        starts: starting points of the chains [chain, P], see `starting_points`; None for random networks, or for the
+            parameters that were passed to `posterior_of`.
+        folder: folder of the trace; created if it does not exist. None for a folder that is removed with the draws.
+        chains: number of chains if `starts` is None.
         seed: a whole number from 0 to 2^32 - 1; chain i depends only on the seed, i and its start.
 
     Raises:
         ConfigError: a setting is wrong.
-        DataError: the starting points, the folder or the seed are not what they stand for; the message says what to do.
+        DataError: the starting points, the folder or the seed are not valid; the message says what to do.
         StartError: the density at a starting point is not finite.
     """
     import jax
@@ -186,11 +187,12 @@ def predict(
 ) -> "PredictiveSummary":
     """Predictive distributions at the rows x [n, ...], averaged over the draws of each chain.
 
-    With targets y [n] there are also their densities. The draws can come from elsewhere, such as a run of the pipeline,
-    if they are of the same network, likelihood, prior and temperature.
+    With targets y [n], the densities of the targets are also returned. The draws can come from elsewhere, such as a run
+    of the pipeline, if network, likelihood, prior and temperature are the same.
 
     Raises:
-        DataError: an array is not what it stands for, or the draws belong to another posterior; the message names it.
+        DataError: an array is not valid for its argument, or the draws belong to another posterior; the message says
+            which.
     """
     from bnn_atlas import arrays
     from bnn_atlas.metrics.gathering import streaming
@@ -208,7 +210,8 @@ def predict_draws(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike") -
     Regression: `mean` and `scale` [chain, draw, n]; classification: `log_probs` [chain, draw, n, k].
 
     Raises:
-        DataError: an array is not what it stands for, or the draws belong to another posterior; the message names it.
+        DataError: an array is not valid for its argument, or the draws belong to another posterior; the message says
+            which.
     """
     import jax
 
@@ -223,8 +226,8 @@ def predict_draws(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike") -
 def score(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "ArrayLike") -> "pandas.DataFrame":
     """Scores of the average over all draws at the rows x [n, ...] with targets y [n], and diagnostics of the chains.
 
-    The columns are `metric`, `value`, `standard_error` and `note`. Chains that never move, or with predictions that are
-    not finite, are left out and counted. Raises the same errors as `predict`.
+    The columns are `metric`, `value`, `standard_error` and `note`. Chains that never move or whose predictions are not
+    finite are left out and counted. Raises the same errors as `predict`.
     """
     import pandas as pd
 
@@ -237,8 +240,8 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "Array
     method = _recorded(draws).get("method")
     if method is None:
         raise DataError(
-            f"draws ({draws.path}) do not record the method that made them, which the scores depend on: pass the pool "
-            "that `sample`, the pipeline or `open_reference` gives"
+            f"draws ({draws.path}) do not record the method that made them, which the scores depend on: pass a pool "
+            "from `sample`, the pipeline or `open_reference`"
         )
     arrays.check_order(x, y)
     rows = rows_like(posterior, x)
@@ -255,12 +258,12 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "Array
 
 
 def to_arviz(posterior: NetworkPosterior, draws: "Draws", *, seed: int = 0) -> "arviz.InferenceData | xarray.DataTree":
-    """The draws with what ArviZ needs to check and compare models, over the rows of the posterior.
+    """The draws with the groups that ArviZ needs to check and compare models, over the rows of the posterior.
 
     To the groups of `draws.to_arviz()`, this adds `log_likelihood` and `posterior_predictive` (`y` by chain, draw and
-    row, the latter drawn at random), `observed_data` (the targets `y`) and `constant_data` (the inputs `x`), as arrays
-    in memory. `log_likelihood` is for `az.loo` and `az.compare`, which take draws for those of the posterior at
-    temperature 1: it is left out for other temperatures, and for draws that are not a Markov chain.
+    row; the predictive targets are drawn at random), `observed_data` (the targets `y`) and `constant_data` (the inputs
+    `x`), as arrays in memory. `log_likelihood` is used by `az.loo` and `az.compare`, which assume draws from the
+    posterior at temperature 1: it is left out for other temperatures, and for draws that are not a Markov chain.
 
     Raises:
         DataError: the draws belong to another posterior or to other rows, or lack parameters.
@@ -293,7 +296,7 @@ def _predictor(posterior: NetworkPosterior) -> "Predictor":
 
 
 class _HeldOut(NamedTuple):
-    """Rows to score, in the units in which they were passed."""
+    """Rows and targets to score, in the units in which they were passed."""
 
     x_test: np.ndarray
     y_test: np.ndarray
@@ -307,7 +310,7 @@ def _recorded(draws: "Draws") -> Mapping[str, Any]:
 
 
 def _check_draws(posterior: NetworkPosterior, draws: Any) -> None:
-    """Refuse draws of another network and, where they record it, of another likelihood, prior or temperature."""
+    """Reject draws of another network or, if the draws record them, of another likelihood, prior or temperature."""
     from bnn_atlas.config.language.base import validated
     from bnn_atlas.config.parts.posterior import PosteriorConfig
     from bnn_atlas.data import DataError
@@ -336,5 +339,5 @@ def _check_draws(posterior: NetworkPosterior, draws: Any) -> None:
     if differences:
         raise DataError(
             f"draws ({draws.path}) are of another posterior; these differ: {'; '.join(differences)}. Build the "
-            "posterior with the settings and rows that the draws are of"
+            "posterior from the settings and rows that the draws were made with"
         )

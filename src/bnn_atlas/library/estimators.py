@@ -1,4 +1,4 @@
-"""Estimators of scikit-learn: a Bayesian neural network with one call of `fit`, and its predictive distributions."""
+"""Estimators for scikit-learn: a Bayesian neural network with one call of `fit`, and its predictive distributions."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,14 +25,14 @@ from bnn_atlas.traces.pool import open_pool
 MILE: dict[str, Any] = {"kind": "mclmc", "warmup": 10_000, "steps": 5_000, "thinning": 10}
 """The default method: MILE (Sommer et al. 2025), with fewer tuning steps than published."""
 BATCH = 64
-"""Rows per mini-batch of the warm start, if there are as many."""
+"""Rows per mini-batch of the warm start, unless there are fewer rows."""
 ARRAYS, SETTINGS = "arrays.npz", "estimator.json"
 AT_ONCE = 1 << 24
-"""Numbers of a predictive distribution, draws times rows, that are held together."""
+"""Largest number of values (draws times rows) of a predictive distribution held in memory at a time."""
 
 
 class _Estimator(BaseEstimator):
-    """What regressors and classifiers share."""
+    """The common part of regressor and classifier."""
 
     _likelihood: str
     draws_: Draws
@@ -65,7 +65,7 @@ class _Estimator(BaseEstimator):
         self.random_state = random_state
 
     def _fit(self, x: np.ndarray, y: np.ndarray, classes: int) -> Self:
-        """Scale, split, train the networks from which chains start, and sample."""
+        """Scale and split the rows, train the networks from which chains start, and sample."""
         seed = int(check_random_state(self.random_state).randint(2**31))
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(
@@ -100,9 +100,9 @@ class _Estimator(BaseEstimator):
         return self._scaled(validate_data(self, x, dtype=np.float64, reset=False))
 
     def diagnostics(self, x: Any, y: Any) -> Any:
-        """Scores and convergence at rows x [n, d] with targets y [n], as the table of `bnn_atlas.score`.
+        """Scores at rows x [n, d] with targets y [n], and convergence diagnostics, as the table of `bnn_atlas.score`.
 
-        Densities of a regression are those of standardised targets.
+        For a regression, densities refer to standardised targets.
         """
         rows = self._rows(x)
         return scores_of(self.posterior_, self.draws_, rows, self._targets(np.asarray(y)))
@@ -114,8 +114,8 @@ class _Estimator(BaseEstimator):
         """Write the fitted estimator into a new folder: settings (JSON), arrays (npz) and draws (Zarr).
 
         Raises:
-            FileExistsError: there is such a folder.
-            ValueError: the network is the user's own, which only its code can make again.
+            FileExistsError: the folder exists already.
+            ValueError: the network is the user's own and can be rebuilt only from its code.
         """
         check_is_fitted(self)
         if self.network is not None or callable(self.prior):
@@ -136,10 +136,10 @@ class _Estimator(BaseEstimator):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Open what `save` wrote; the draws stay on disk.
+        """Open an estimator that `save` wrote; the draws stay on disk.
 
         Raises:
-            DataError: the folder does not hold such an estimator.
+            DataError: the folder does not hold an estimator of this class.
         """
         source = Path(folder)
         try:
@@ -151,7 +151,7 @@ class _Estimator(BaseEstimator):
                 raise DataError(f"{source} holds a {content['class']}: call {content['class']}.load")
             loaded = cls(**content["parameters"])
         except (OSError, KeyError, TypeError, json.JSONDecodeError) as error:
-            raise DataError(f"{source} holds no estimator that `save` wrote: {error}") from None
+            raise DataError(f"{source} does not hold an estimator written by `save`: {error}") from None
         loaded.n_features_in_ = content["features"]
         loaded._centre, loaded._spread = arrays["centre"], arrays["spread"]
         loaded._restore(arrays)
@@ -180,21 +180,22 @@ class _Estimator(BaseEstimator):
 
 
 class AtlasRegressor(RegressorMixin, _Estimator):
-    """Regression by a Bayesian neural network whose second output is the noise, sampled by MILE unless told otherwise.
+    """Regression by a Bayesian neural network whose second output is the noise, sampled by MILE by default.
 
-    Inputs and targets are standardised here; everything that comes out is in the units that went in.
+    Inputs and targets are standardised internally; all results are in the units of the data passed in.
 
     Args:
         hidden: widths of the hidden layers.
         activation: activation of the hidden units.
-        network: instead of these, a Flax module, as in `bnn_atlas.posterior_of`; it has two outputs.
+        network: instead of `hidden` and `activation`, a Flax module with two outputs, as in `bnn_atlas.posterior_of`.
         prior: kind of the prior, or its settings.
-        method: kind of a method, or `kind` and settings; None for MILE with 10,000 tuning steps and 500 draws a chain.
-        chains: number of chains, each with a warm start of its own.
+        method: kind of a method, or `kind` and settings; None for MILE with 10,000 tuning steps and 500 draws per
+            chain.
+        chains: number of chains, each with its own warm start.
         training: settings of the warm start, such as `max_epochs` and `learning_rate`.
-        validation_fraction: share of the rows that stop the warm start early and are not sampled on.
-        folder: where draws are kept; None for a folder that goes with the estimator.
-        random_state: as in scikit-learn; the same number gives the same draws.
+        validation_fraction: fraction of the rows used only to stop the warm start early, not for sampling.
+        folder: folder for the draws; None for a temporary folder that is removed with the estimator.
+        random_state: as in scikit-learn; the same number yields the same draws.
     """
 
     _likelihood = "heteroscedastic"
@@ -211,8 +212,8 @@ class AtlasRegressor(RegressorMixin, _Estimator):
     ) -> Any:
         """Mean [n] of the predictive distribution at rows x [n, d].
 
-        With `return_std`, also its standard deviation [n], noise included; with `quantiles`, also these [q, n]; with
-        `return_draws`, also means and noises [draw, n] of all draws of the chains that count.
+        With `return_std`, also the standard deviation [n], including the noise; with `quantiles`, also these quantiles
+        [q, n]; with `return_draws`, also means and noises [draw, n] of all draws of the chains that are not left out.
         """
         rows = self._rows(x)
         summary = predict(self.posterior_, self.draws_, rows)
@@ -254,9 +255,9 @@ class AtlasRegressor(RegressorMixin, _Estimator):
 
 
 class AtlasClassifier(ClassifierMixin, _Estimator):
-    """Classification by a Bayesian neural network, sampled by MILE unless told otherwise.
+    """Classification by a Bayesian neural network, sampled by MILE by default.
 
-    Inputs are standardised here. Arguments are those of `AtlasRegressor`; a `network` has one output per class.
+    Inputs are standardised internally. Takes the arguments of `AtlasRegressor`; a `network` has one output per class.
     """
 
     _likelihood = "categorical"
@@ -269,7 +270,7 @@ class AtlasClassifier(ClassifierMixin, _Estimator):
         encoder = LabelEncoder().fit(y)
         self.classes_ = encoder.classes_
         if len(self.classes_) < 2:
-            raise ValueError("y has one class only, and a classifier needs at least two")
+            raise ValueError("y has one class only, but a classifier needs at least two")
         return self._fit(x, self._targets(y), len(self.classes_))
 
     def predict_proba(self, x: Any) -> np.ndarray:

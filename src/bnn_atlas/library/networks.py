@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SEPARATOR = "/"
 STATE = (
-    "{kind} has {what}, which changes while the network runs, so that it is no function of its parameters and inputs: "
+    "{kind} has {what}, which changes while the network runs, so parameters and inputs do not determine its output: "
     "{advice}"
 )
 NORMS = "use a norm without running statistics, such as GroupNorm or LayerNorm, or freeze them (use_running_average)"
@@ -43,7 +43,7 @@ class UserNetwork(NamedTuple):
     dtype: Any
     outputs: int
     digest: str
-    """SHA-256 of what the network computes: its program and the numbers in it."""
+    """SHA-256 of the network's traced program and the numbers in the program."""
 
 
 def user_network(
@@ -53,19 +53,19 @@ def user_network(
     stochastic: Collection[str] | None = None,
     dtype: Any = jnp.float32,
 ) -> UserNetwork:
-    """The network of a user, for rows like these.
+    """A user's network, prepared for rows like `rows`.
 
     Args:
         module: `flax.linen.Module`, `flax.nnx.Module` (its parameters are the start), or a function of parameters and
             rows [n, ...]. All return outputs [n, outputs] or [n].
-        rows: rows [n, ...], of which only shape and type count.
-        start: a pytree of parameters. A function needs it; a linen module is initialised at random without it.
-        stochastic: patterns of names, such as `head*`; parameters that match none stay as in `start`.
+        rows: rows [n, ...]; only their shape and type count.
+        start: a pytree of parameters. Required for a function; a linen module is initialised at random if omitted.
+        stochastic: patterns of names, such as `head*`; parameters that match no pattern keep their value in `start`.
         dtype: precision of the parameters.
 
     Raises:
-        DataError: the parameters are not what they stand for, or the module has state.
-        ShapeError: the network does not take such rows.
+        DataError: the parameters are not valid, or the module has state.
+        ShapeError: the network does not accept rows of this shape.
     """
     name = getattr(module, "__name__", type(module).__name__)
     example = jax.ShapeDtypeStruct(rows.shape, jnp.int32 if rows.dtype.kind in "iu" else dtype)
@@ -86,10 +86,10 @@ def user_network(
 
 
 def user_density(start: Any, stochastic: Collection[str] | None = None, dtype: Any = jnp.float32) -> UserNetwork:
-    """What stands for the network where there is a density alone: the parameters, and nothing for each of no rows.
+    """A user network with the parameters of a bare log density, and without outputs or rows.
 
     Raises:
-        DataError: the parameters are not what they stand for.
+        DataError: the parameters are not valid.
     """
     if start is None:
         raise DataError("start is missing: pass the pytree of parameters that the log density takes")
@@ -122,7 +122,7 @@ def _assembled(
     layout = Layout(tuple(_parameters({name: leaves[name].shape for name in chosen}, order)))
     drawn = not isinstance(next(iter(leaves.values())), np.ndarray)
     if drawn and len(chosen) < len(leaves):
-        raise DataError("stochastic needs start, the parameters of the part of the network that stays as it is")
+        raise DataError("stochastic needs start: pass the parameters, which also hold the values that stay fixed")
     fixed = {name: leaf for name, leaf in leaves.items() if name not in chosen}
 
     def tree(vector: Any) -> Any:
@@ -172,7 +172,7 @@ def _reason(error: Exception) -> str:
 
 
 def _first_use(function: Callable[[Any, Array], Array], given: Any, example: Any, wanted: _Wanted) -> list[int]:
-    """For each leaf, the number of the operation that uses it first; checks what the function returns."""
+    """For each leaf, the index of the first operation that uses the leaf; also checks the function's result."""
     program, _ = traced(function, wanted.name, _rows_of(example), given, example)
     shapes = [tuple(found.shape) for found in program.out_avals]
     if len(shapes) != 1 or len(shapes[0]) not in (1, 2) or shapes[0][0] != example.shape[0]:
@@ -215,11 +215,11 @@ def _number(leaf: Any, name: str, dtype: Any) -> np.ndarray:
     try:
         array = np.asarray(leaf.detach().cpu() if hasattr(leaf, "detach") else leaf)
     except (TypeError, ValueError) as error:
-        raise DataError(f"start['{name}'] is no array of numbers: {error}") from None
+        raise DataError(f"start['{name}'] is not an array of numbers: {error}") from None
     if array.dtype.kind not in "f" and array.dtype != jnp.bfloat16:
         what = "whole numbers" if array.dtype.kind in "iub" else f"{array.dtype}"
         raise DataError(
-            f"start['{name}'] has {what}: parameters are real numbers, and what is not sampled does not belong here"
+            f"start['{name}'] has {what}: parameters have to be real numbers, so leave out all other arrays"
         )
     if not np.isfinite(array.astype(np.float64)).all():
         raise DataError(f"start['{name}'] has numbers that are not finite")
@@ -229,7 +229,7 @@ def _number(leaf: Any, name: str, dtype: Any) -> np.ndarray:
 
 
 def _matching(leaves: Mapping[str, Any], patterns: Collection[str] | None) -> list[str]:
-    """Names that match a pattern, in the order of the tree; all without patterns."""
+    """Names that match a pattern, in the order of the tree; all names if there are no patterns."""
     if patterns is None:
         return list(leaves)
     if isinstance(patterns, str):
@@ -241,12 +241,12 @@ def _matching(leaves: Mapping[str, Any], patterns: Collection[str] | None) -> li
 
 
 def _parameters(shapes: Mapping[str, tuple[int, ...]], order: Mapping[str, int]) -> list[Parameter]:
-    """Roles, layers and fans.
+    """The role, layer and fans of each parameter.
 
-    Parameters whose names differ only in the last part are a layer; layers are in the order in which they are used.
-    Matrices and larger arrays are weights, unless they are called `bias`; `scale` and `gain` are gains, and other
-    vectors biases. A `weight` is [out, in, *kernel], as in PyTorch, an `embedding` [entries, out], and any other
-    [*kernel, in, out], as in Flax.
+    Parameters whose names differ only in the last part form a layer; layers are in the order in which they are used.
+    Arrays with two or more axes are weights, unless they are called `bias`; vectors called `scale` or `gain` are gains,
+    and other vectors are biases. A `weight` is [out, in, *kernel], as in PyTorch, an `embedding` [entries, out], and
+    any other weight [*kernel, in, out], as in Flax.
     """
     used: dict[str, int] = {}
     for name in shapes:
@@ -300,7 +300,7 @@ def _of_linen(
 
 
 def _is_nnx(module: Any) -> bool:
-    """Whether it is a module of `flax.nnx`, which takes long to import and which its user has imported."""
+    """Whether this is a `flax.nnx` module; nnx takes long to import, but a user who passes a module has imported it."""
     nnx = sys.modules.get("flax.nnx")
     return nnx is not None and isinstance(module, nnx.Module)
 
@@ -311,7 +311,7 @@ def _of_nnx(module: "nnx.Module") -> tuple[Callable[[Any, Array], Array], Any]:
     parts: Any = nnx.split(module, nnx.Param, ...)
     graph, params, rest = parts
     for path, variable in nnx.to_flat_state(rest):
-        # Keys that only initialised a module stay in it; drawing from them, as dropout does, raises an error below.
+        # Keys that were used only to initialise a module stay in it; drawing from keys (dropout) raises an error below.
         if isinstance(variable, nnx.RngState):
             continue
         kind = type(variable).__name__

@@ -1,4 +1,4 @@
-"""Posteriors: of a network that settings describe, of a user's network, or of a density alone."""
+"""Posteriors of networks built from settings, of user-supplied networks, and of bare log densities."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,20 +20,20 @@ class NetworkPosterior(NamedTuple):
     density: "Posterior"
     """Log-likelihood, log-prior and gradients at parameters [P]; `density.layout` names the parameters."""
     data: "PosteriorData"
-    """The rows that the posterior is conditioned on, and the prior's numbers."""
+    """The rows that the posterior is conditioned on, and the prior's values."""
     config: "PosteriorConfig"
     """Settings of the network, the likelihood, the prior and the temperature."""
     classes: int
     """0 for regression."""
     vocabulary: int = 0
-    """Number of token ids; 0 for rows of numbers."""
+    """Number of token ids; 0 if rows are not sequences of tokens."""
     columns: tuple[Hashable, ...] = ()
-    """Names of the columns of the rows, if they were a frame."""
+    """Column names of the rows, if the rows were passed as a data frame."""
     user: "UserNetwork | None" = None
     """A user's network, from `posterior_of`."""
 
     def __repr__(self) -> str:
-        """Network, likelihood, prior and numbers of parameters and rows."""
+        """Network, likelihood, prior, number of parameters and number of rows."""
         from bnn_atlas.config.language.base import plural
 
         config, size = self.config, plural(self.density.layout.size, "parameter")
@@ -43,7 +43,7 @@ class NetworkPosterior(NamedTuple):
         )
 
     def as_pytree(self, theta: "ArrayLike") -> Any:
-        """Parameters [..., P] of one network, or of many draws, as the user's pytree (else as a mapping by name)."""
+        """Parameters [..., P] of one network or of many draws, as the user's pytree or else as a mapping by name."""
         import jax
 
         vector: Any = theta if isinstance(theta, jax.Array) else np.asarray(theta)
@@ -76,13 +76,13 @@ def build_posterior(
 ) -> NetworkPosterior:
     """Posterior of a network given data, p(theta | x, y)^(1 / T) up to a constant.
 
-    Nothing is scaled here: inputs and regression targets should have zero mean and unit variance. Warns of labels that
-    look like a mistake (all the same, another one in each row, counted from 1, or with classes that never occur), and,
-    as all functions that take rows and targets, of frames of pandas whose rows have other labels than the targets.
+    Nothing is scaled here: inputs and regression targets should have zero mean and unit variance. Warns about
+    suspicious class labels (all equal, all different, counted from 1, or with classes that never occur). Like all
+    functions that take rows and targets, also warns if the indexes of pandas x and y differ.
 
     Args:
         x: inputs, as tables [n, d], images [n, height, width, channels], or token ids [n, length].
-        y: targets [n], or class numbers [n] from 0; a column [n, 1] is the same.
+        y: targets [n], or class numbers [n] from 0; a column [n, 1] is also accepted.
         settings: `model`, `likelihood` and, optionally, `prior`, `temperature` and the other fields of
             `bnn_atlas.config.parts.posterior.PosteriorConfig`, as in the runs of config/studies/.
         classes: number of classes; 0 for the largest label + 1.
@@ -90,8 +90,8 @@ def build_posterior(
 
     Raises:
         ConfigError: a setting is wrong; the message gives its value and what is allowed.
-        ShapeError: the model does not take rows of this shape.
-        DataError: an array or a number is not what it stands for; the message names it and says what to do.
+        ShapeError: the model does not accept rows of this shape.
+        DataError: an array or number is not valid for its argument; the message names the argument and says what to do.
         ValueError: `float64: true` without `configure(float64=True)`.
     """
     from bnn_atlas import arrays
@@ -138,7 +138,7 @@ def posterior_of(
     vocabulary: int = 0,
     float64: bool = False,
 ) -> NetworkPosterior:
-    """Posterior of a user's network given data, or a density alone, for every method of this package.
+    """Posterior of a user's network given data, or of a user-supplied density, for use with every method.
 
     Args:
         network: a Flax module (linen or nnx); a function of parameters and rows [n, ...] that returns outputs
@@ -148,10 +148,10 @@ def posterior_of(
         likelihood: kind of the likelihood, or its settings. The network has one output for a regression, two for
             `heteroscedastic`, and one per class for `categorical`.
         prior: kind of the prior, its settings, settings by patterns of names (`{"head*": {...}, "*": {...}}`; the first
-            that fits counts), or a function of the parameters that returns their log density.
-        start: a pytree of parameters, such as trained weights; chains start here. A function needs it, an nnx module
-            has it, and a linen module without it is initialised at random.
-        stochastic: patterns of names of the parameters that have a posterior; all others stay as in `start`.
+            match counts), or a function of the parameters that returns their log density.
+        start: a pytree of parameters, such as trained weights, from which chains start. Required for a function; taken
+            from an nnx module; a linen module is initialised at random if omitted.
+        stochastic: patterns of names of the parameters to sample; all others keep their value in `start`.
         temperature: T of the target, (likelihood x prior)^(1 / T).
         classes: number of classes; 0 for the largest label + 1.
         vocabulary: number of token ids, for sequences.
@@ -159,8 +159,8 @@ def posterior_of(
 
     Raises:
         ConfigError: a setting is wrong; the message gives its value and what is allowed.
-        ShapeError: the network does not take such rows, or has another number of outputs.
-        DataError: an array or a number is not what it stands for, or the network has state.
+        ShapeError: the network does not accept rows of this shape, or has the wrong number of outputs.
+        DataError: an array or number is not valid for its argument, or the network is stateful.
         ValueError: `float64` without `configure(float64=True)`.
     """
     from jax import numpy as jnp
@@ -181,7 +181,7 @@ def posterior_of(
     if float64 and jnp.asarray(0.5).dtype != jnp.float64:
         raise ValueError("float64 needs `bnn_atlas.configure(float64=True)` before anything else")
     if (x is None) != (y is None):
-        raise DataError("pass both x and y, or neither for a density alone")
+        raise DataError("pass both x and y, or neither if network is a log density")
     columns: tuple[Hashable, ...] = ()
     rows, targets = np.zeros((0, 1), dtype), np.zeros(0, dtype)
     if x is None or y is None:
@@ -244,23 +244,23 @@ def _density(config: "PosteriorConfig", x: np.ndarray, classes: int, vocabulary:
 def _built_again(
     config: "PosteriorConfig", data: "PosteriorData", classes: int, vocabulary: int, columns: tuple[Hashable, ...]
 ) -> NetworkPosterior:
-    """A posterior from its pickle."""
+    """Rebuild a pickled posterior."""
     posterior, _ = _density(config, np.asarray(data.x), classes, vocabulary)
     return NetworkPosterior(posterior, data, config, classes, vocabulary, columns)
 
 
 def section(settings: Any) -> Any:
-    """Settings for `validated`, which refuses what is no mapping."""
+    """Settings to pass to `validated`, which accepts only mappings."""
     return dict(settings) if isinstance(settings, Mapping) else settings
 
 
 def as_int32(seed: int) -> int:
-    """The number with the same 32 bits that the samplers take."""
+    """The signed number with the same 32 bits, as the samplers expect."""
     return int(np.uint32(seed).view(np.int32))
 
 
 def check_posterior(posterior: Any) -> None:
-    """Refuse what is not a posterior."""
+    """Raise DataError if the argument is not a posterior."""
     from bnn_atlas.data import DataError
 
     if not isinstance(posterior, NetworkPosterior):
@@ -268,7 +268,7 @@ def check_posterior(posterior: Any) -> None:
 
 
 def rows_like(posterior: NetworkPosterior, x: Any, name: str = "x") -> np.ndarray:
-    """Further rows, like those of the posterior."""
+    """Additional rows, checked to be like the rows of the posterior."""
     from bnn_atlas import arrays
 
     arrays.check_columns(x, posterior.columns, name)
@@ -277,7 +277,7 @@ def rows_like(posterior: NetworkPosterior, x: Any, name: str = "x") -> np.ndarra
 
 
 def targets_like(posterior: NetworkPosterior, y: Any, count: int, name: str = "y") -> np.ndarray:
-    """Their targets."""
+    """Targets of additional rows, checked to be like the targets of the posterior."""
     from bnn_atlas import arrays
 
     return arrays.targets(y, posterior.config.likelihood, posterior.classes, posterior.dtype, name, count=count)

@@ -1,4 +1,4 @@
-"""Priors of a user's network: one for each group of parameters, or a function of all."""
+"""Priors of a user's network: a prior for each group of parameters, or a function of all parameters."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -23,10 +23,11 @@ def priors_by_name(priors: Mapping[str, PriorConfig], layout: Layout, dtype: Any
     """The product of priors of groups of parameters.
 
     Each parameter has the prior of the first pattern that its name matches (`head*`, `*/kernel`, `*`). A learned noise
-    that matches none has a standard normal prior. With normal priors alone, the product is of the family `normal`.
+    that matches no pattern has a standard normal prior. If all priors are normal, the product is of the family
+    `normal`.
 
     Raises:
-        DataError: a parameter matches no pattern, or a pattern no parameter.
+        DataError: a parameter matches no pattern, or a pattern is not the first match of any parameter.
     """
     groups: dict[str, list[int]] = {}
     for place, parameter in enumerate(layout.parameters):
@@ -38,7 +39,7 @@ def priors_by_name(priors: Mapping[str, PriorConfig], layout: Layout, dtype: Any
         groups.setdefault(matched or parameter.name, []).append(place)
     if unused := [pattern for pattern in priors if pattern not in groups]:
         names = ", ".join(p.name for p in layout.parameters)
-        raise DataError(f"prior: '{unused[0]}' comes first for no parameter; there are {names}")
+        raise DataError(f"prior: '{unused[0]}' is not the first match of any parameter; there are {names}")
     places, parts = [], []
     for pattern, members in groups.items():
         group = Layout(tuple(layout.parameters[place] for place in members))
@@ -78,7 +79,7 @@ class GivenPrior(NamedTuple):
     """A prior as the user gave it."""
 
     settings: dict[str, Any]
-    """For the record, and to be validated."""
+    """Settings to be validated and recorded."""
     build: Callable[[Any, Layout, Any], Prior]
     """(validated settings, layout, precision) -> the prior."""
 
@@ -87,7 +88,7 @@ def prior_of(prior: str | Mapping[str, Any] | Callable[[Any], Any], user: UserNe
     """A prior from its kind, its settings, settings by patterns of names, or a function of the parameters' pytree.
 
     Raises:
-        DataError: it is none of these, or the function does not return one number.
+        DataError: the prior has another type, or the function does not return a single number.
     """
     if isinstance(prior, str):
         return GivenPrior({"kind": prior}, build_prior)
@@ -119,14 +120,14 @@ def prior_of(prior: str | Mapping[str, Any] | Callable[[Any], Any], user: UserNe
 def _user_prior(
     function: Callable[[Any], Array], tree: Callable[[Array], Any], size: int, _: Any, layout: Layout, dtype: Any
 ) -> Prior:
-    """The prior with this log density of the network's `size` parameters; a learned noise is standard normal."""
+    """The prior with this log density of the network's `size` parameters; a learned noise gets a standard normal."""
 
     def log_density(theta: Array, values: PriorValues) -> Array:
         of_network = jnp.reshape(function(tree(theta[:size])), (1,)).astype(theta.dtype)
         return jnp.append(of_network, -0.5 * theta[size:] ** 2 - 0.5 * math.log(2 * math.pi))
 
     def draw(key: Array, like: Array, shape: Any) -> Array:
-        raise DataError("a prior that is a function of yours cannot be drawn from")
+        raise DataError("cannot draw from a prior given as a function")
 
     zeros = jnp.zeros(layout.size, dtype)
     return Prior(Family("user", log_density, draw, lambda _: 0.0), PriorValues(zeros, zeros + 1, zeros[0]))

@@ -1,6 +1,6 @@
-"""Traces on disk: written segment by segment, pooled without copying, cut down, and counted into densities.
+"""Traces on disk: written segment by segment, pooled without copying, reduced to subsets, and counted into densities.
 
-The names that are used most are here; `subset` and `grids` are imported as modules.
+The names used most are exported here; `subset` and `grids` are imported as modules.
 """
 
 from bnn_atlas.traces.draws import Draws

@@ -1,7 +1,7 @@
 """Traces as xarray and ArviZ objects that read from disk only what a computation needs.
 
-Statistics have the names of ArviZ's InferenceData schema where they mean the same. In particular, the log-likelihood of
-all rows together is `total_log_likelihood`: ArviZ takes a `log_likelihood` for one value per row.
+Statistics that are part of ArviZ's InferenceData schema have the names of that schema. The log-likelihood of all rows
+together is called `total_log_likelihood`, because ArviZ expects one value per row in `log_likelihood`.
 """
 
 import json
@@ -28,7 +28,7 @@ NAMES = {
     "divergent": "diverging",
     "acceptance": "acceptance_rate",
 }
-"""Statistic -> its name here; others keep theirs, except `gradients` of NUTS."""
+"""Statistic -> its name in ArviZ; other statistics keep their name, except `gradients` of NUTS."""
 Group = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 """Variable -> its dimensions and values."""
 
@@ -53,9 +53,9 @@ class LazyArray(BackendArray):
 def to_xarray(source: "Draws") -> xarray.Dataset:
     """Dataset with `draws` (chain, draw, parameter) and one variable (chain, draw) per statistic, named as in ArviZ.
 
-    The coordinates are chain numbers, draw numbers and readable parameter names. Values are loaded when they are used,
-    and then only from the chunks that hold them, also for a pool of many blocks. Attributes that are neither text nor
-    numbers are JSON, so that the dataset can be written as NetCDF.
+    The coordinates are chain numbers, draw numbers and readable parameter names. Values are loaded when used, and only
+    from the chunks that hold them, even for a pool of many blocks. Attributes that are neither text nor numbers are
+    stored as JSON, so that the dataset can be written as NetCDF.
     """
     draws = _variable(("chain", "draw", "parameter"), source.read, source.shape, source.dtype)
     coordinates = {**_coordinates(source), "parameter": np.array(source.parameter_names, dtype=object)}
@@ -67,11 +67,12 @@ def to_arviz(source: "Draws", groups: Mapping[str, Group] | None = None) -> "arv
 
     `layer0.weight` has the dimensions chain, draw, layer0.weight.fan_out, layer0.weight.fan_in: a dataset allows one
     length per dimension name, so each array has its own names. An array that a selection keeps only in part appears as
-    one variable (chain, draw) per scalar. Loaded as lazily as in `to_xarray`.
+    one variable (chain, draw) per scalar. Values are loaded lazily, as in `to_xarray`.
 
-    `sample_stats` has `lp`, the log-likelihood plus the log-prior, and `diverging`, whether any step since the previous
-    draw diverged. The acceptance rate and the tree depth are means over these steps, and `n_steps` is their sum of
-    leapfrog steps (NUTS only). `groups` are added: name -> variable -> dimensions and values.
+    In `sample_stats`, `lp` is the log-likelihood plus the log-prior, and `diverging` tells whether any step since the
+    previous draw diverged. The acceptance rate and the tree depth are means over the steps since the previous draw, and
+    `n_steps` is the number of leapfrog steps in them (NUTS only). `groups` are added: name -> variable -> dimensions
+    and values.
     """
     with warnings.catch_warnings():
         # arviz 0.23 announces its next major version whenever it is first imported.
@@ -93,7 +94,7 @@ def to_arviz(source: "Draws", groups: Mapping[str, Group] | None = None) -> "arv
         isinstance(groups, Mapping) and all(isinstance(g, Mapping) for g in groups.values())
     ):
         raise ValueError(
-            "groups must map the name of each group to its variables, and these to (dimensions, values), such as "
+            "groups must map the name of each group to variables, and each variable to (dimensions, values), such as "
             "{'observed_data': {'y': (('row',), y)}}"
         )
     coordinates, attributes = _coordinates(source), _attributes(source)
@@ -110,7 +111,7 @@ def to_arviz(source: "Draws", groups: Mapping[str, Group] | None = None) -> "arv
 def _dataset(
     group: Mapping[str, Any], coordinates: Mapping[str, np.ndarray], attributes: Mapping[str, Any] | None = None
 ) -> xarray.Dataset:
-    """The variables, with a coordinate for every dimension: 0, 1, ... where none is given."""
+    """The variables, with a coordinate for every dimension: 0, 1, ... if no coordinate is given."""
     variables = {name: xarray.as_variable(values) for name, values in group.items()}
     sizes = {str(axis): size for variable in variables.values() for axis, size in variable.sizes.items()}
     along = {axis: coordinates.get(axis, np.arange(size)) for axis, size in sizes.items()}
@@ -118,7 +119,7 @@ def _dataset(
 
 
 def _array(source: "Draws", parameter: Parameter | None, places: np.ndarray) -> xarray.Variable:
-    """The model array, or for `parameter` None the single scalar, stored at `places`."""
+    """The model array (if `parameter` is None: the single scalar) stored at the positions `places`."""
     shape = parameter.shape if parameter else ()
     names = tuple(f"{parameter.name}.{axis}" for axis in _axes(parameter)) if parameter else ()
     read = partial(_read_array, source, places.reshape(shape))

@@ -31,8 +31,8 @@ Batch = tuple[slice, slice, np.ndarray]
 class Draws(ABC):
     """Chains x draws x parameters on disk, and one number per draw for each statistic.
 
-    `layout` is the model's; the stored scalars are `parameter_names`, `size` of them: all unless this is a selection.
-    Chains are in the order of `chain_ids`, draws in the order of `draw_ids`.
+    `layout` describes the model's parameters; `parameter_names` are the `size` stored scalars, which are all parameters
+    unless this is a selection. Chains are in the order of `chain_ids`, draws in the order of `draw_ids`.
     """
 
     path: Path
@@ -62,7 +62,7 @@ class Draws(ABC):
         return self.chains, self.draws, self.size
 
     def __repr__(self) -> str:
-        """What is stored, and where."""
+        """Type, numbers of chains, draws and parameters, and path."""
         sizes = zip(self.shape, ("chain", "draw", "parameter"), strict=True)
         return f"{type(self).__name__}({' x '.join(plural(*size) for size in sizes)}, {self.path})"
 
@@ -75,8 +75,8 @@ class Draws(ABC):
     def read(self, chains: Index = None, draws: Index = None, parameters: Index = None) -> np.ndarray:
         """Draws [c, s, p] at the outer product of the given positions along each axis (None: all).
 
-        A slice is cut to the axis as in NumPy; a position outside it is an IndexError. Only chunks with requested
-        values are read. TraceError if one of them is missing or damaged.
+        A slice is cut to the axis as in NumPy; a position outside the axis raises IndexError. Only chunks with
+        requested values are read. Raises TraceError if one of these chunks is missing or damaged.
         """
 
     @abstractmethod
@@ -91,11 +91,11 @@ class Draws(ABC):
         draws: slice | None = None,
         parameters: Index = None,
     ) -> Iterator[Batch]:
-        """All draws in batches (chain slice, draw slice, array [c, s, p]) of at most `max_bytes`, chain after chain.
+        """All draws in batches (chain slice, draw slice, array [c, s, p]) of at most `max_bytes`, in order of chains.
 
-        Batches hold whole chains if one chain fits, else pieces of one chain, of at least one draw. Reading needs a few
-        MiB in addition to the array. The slices give positions in the stored axes; if `chains` or `draws` has a step,
-        so do they.
+        Batches hold whole chains if one chain fits, else pieces of one chain with at least one draw. Reading needs
+        a few MiB in addition to the array. The slices are positions in the stored axes; they have a step if `chains` or
+        `draws` has one.
         """
         chain_idx, draw_idx = range(self.chains)[_forward(chains)], range(self.draws)[_forward(draws)]
         columns = positions(parameters, self.size, "parameter")
@@ -111,7 +111,7 @@ class Draws(ABC):
                 yield chain, draw, self.read(chain, draw, columns)
 
     def locate(self, names: Sequence[str]) -> np.ndarray:
-        """Positions of single scalars, in the given order; ValueError suggests similar names for an unknown one."""
+        """Positions of single scalars, in the given order; ValueError suggests similar names for an unknown name."""
         unknown = [name for name in names if name not in self._positions]
         if unknown:
             raise ValueError(f"no parameter {unknown[0]!r} is stored in {self.path}; {self._there(unknown[0])}")
@@ -120,7 +120,7 @@ class Draws(ABC):
     def __getitem__(self, name: str) -> np.ndarray:
         """The draws [chain, draw, ...] of one array of the model, with its shape; nothing else is read.
 
-        Raises ValueError, with similar names, if there is no such array, or not all of it.
+        Raises ValueError, with similar names, if this array is not stored, or only in part.
         """
         array = next((p for p in self.layout.parameters if p.name == name), None)
         places = self._array_positions(name)
@@ -129,7 +129,7 @@ class Draws(ABC):
         return self.read(parameters=places).reshape(self.chains, self.draws, *array.shape)
 
     def as_pytree(self) -> dict[str, Any]:
-        """All arrays [chain, draw, ...] in memory, by name; `a/b` is in a mapping of its own, as in Flax."""
+        """All arrays [chain, draw, ...] in memory, by name; array `a/b` is entry `b` of the mapping `a`, as in Flax."""
         tree: dict[str, Any] = {}
         for parameter in self.layout.parameters:
             *folders, last = parameter.name.split("/")
@@ -160,10 +160,11 @@ class Draws(ABC):
 
         Scalars must meet every given condition. `parameters` takes whole arrays (`layer0.weight`) and scalars
         (`layer0.weight[3,2]`); `pattern` is matched against scalar names, with `*` for anything, `?` for one character
-        and literal brackets (`layer*.weight[0,*]`); `index` takes positions. Of the remaining scalars, `per_layer`
-        keeps the first few of each layer and role. `draws` is a slice of positions, and every `thinning`-th of them is
-        kept, starting with the first; `chains` are chain numbers, or a slice of positions. Chain and draw numbers,
-        statistics and attributes are kept. ValueError, with the existing choices, if a condition matches nothing.
+        and literal brackets (`layer*.weight[0,*]`); `index` takes positions. Of the scalars that meet these conditions,
+        the first `per_layer` of each layer and role are kept. `draws` is a slice of positions, of which the first and
+        every `thinning`-th after it are kept; `chains` are chain numbers, or a slice of positions. Chain and draw
+        numbers, statistics and attributes are kept. Raises ValueError, with the existing choices, if a condition
+        matches nothing.
         """
         columns = self._matching(parameters, layers, roles, pattern, index, per_layer)
         return Selection(self, _chains(self, chains), _draws(self, draws, thinning), columns)
@@ -214,7 +215,7 @@ class Draws(ABC):
 
     @cached_property
     def arrays(self) -> tuple[Parameter, ...]:
-        """The model array that each stored scalar belongs to [size]."""
+        """The model array to which each stored scalar belongs [size]."""
         by_name = {p.name: p for p in self.layout.parameters}
         return tuple(by_name[name.split("[")[0]] for name in self.parameter_names)
 
@@ -259,7 +260,7 @@ class Draws(ABC):
 
 
 def positions(index: Index, count: int, axis: str) -> np.ndarray:
-    """Positions along an axis of length `count` as an array; IndexError for one outside it."""
+    """Positions along an axis of length `count` as an array; IndexError for a position outside the axis."""
     if index is None:
         return np.arange(count)
     if isinstance(index, slice):
@@ -274,13 +275,13 @@ def positions(index: Index, count: int, axis: str) -> np.ndarray:
 
 
 def evenly(total: int, most: int) -> np.ndarray:
-    """At most `most` of the positions below `total`, evenly spaced from the first to the last."""
+    """At most `most` of the positions 0 to `total` - 1, evenly spaced from the first to the last."""
     return np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(np.int64))
 
 
 @contextmanager
 def _extra() -> Iterator[None]:
-    """Say how to install the packages that only conversions need."""
+    """Tell the user how to install packages that only conversions need, if an import in the block fails."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -292,7 +293,7 @@ def _extra() -> Iterator[None]:
 def _forward(part: slice | None) -> slice:
     part = slice(None) if part is None else part
     if part.step is not None and part.step < 1:
-        raise ValueError(f"batches run forwards, so the step must be positive; got {part.step}")
+        raise ValueError(f"batches run forwards, so a slice needs a positive step; got {part.step}")
     return part
 
 

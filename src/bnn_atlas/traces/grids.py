@@ -1,7 +1,7 @@
 """Joint histograms of pairs of parameters, counted in one pass over the draws.
 
-Bins are as in `numpy.histogram2d`: n of equal width between the limits, closed below and open above, the last one
-closed. Draws outside the limits and draws that are not finite are counted separately.
+Bins are as in `numpy.histogram2d`: n bins of equal width between the limits, closed below and open above, except that
+the last bin is closed. Draws outside the limits and draws that are not finite are counted separately.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from bnn_atlas.traces.shard import TraceError
 
 
 class Pair(NamedTuple):
-    """Two scalars to plot against each other, and their position in the network."""
+    """Two scalars to plot against each other, and their positions in the network."""
 
     x: str
     y: str
@@ -31,10 +31,10 @@ class Pair(NamedTuple):
 def layer_pairs(layout: Layout, roles: Sequence[str] = ("weight", "bias"), per_layer: int = 2) -> tuple[Pair, ...]:
     """The pairs of a fireball grid: for each role, every layer against every layer.
 
-    From the first `per_layer` scalars of their arrays, layer i gives scalar a to x and layer j a later scalar b to y
-    (a = b = 0 if `per_layer` is 1), so that pairs within a layer have two different scalars. By default these are, in a
-    dense layer, the weights [0,0] and [0,1] into the first unit and the biases [0] and [1]. An array with too few
-    scalars gives its last one; a scalar is never paired with itself.
+    Only the first `per_layer` scalars of an array are used: x is scalar a of layer i, and y is a later scalar b of
+    layer j (a = b = 0 if `per_layer` is 1), so that pairs within a layer have two different scalars. By default, these
+    are, in a dense layer, the weights [0,0] and [0,1] into the first unit and the biases [0] and [1]. If an array has
+    too few scalars, its last scalar is used; a scalar is never paired with itself.
     """
     names = layout.names()
     places = list(combinations(range(per_layer), 2)) or [(0, 0)]
@@ -68,9 +68,9 @@ def automatic_limits(
 ) -> dict[str, tuple[float, float]]:
     """Limits per scalar from one pass over the finite draws.
 
-    They are the quantiles `QUANTILE` and 1 - `QUANTILE`, so that a few stray draws do not matter, of at most
-    `QUANTILE_DRAWS` evenly spaced draws (but at least one per chain). Limits that are equal up to rounding are moved
-    apart by 0.5 each way. Raises ValueError for a scalar without finite draws.
+    The limits are the quantiles `QUANTILE` and 1 - `QUANTILE` of at most `QUANTILE_DRAWS` evenly spaced draws (but at
+    least one per chain), so that a few stray draws do not matter. Limits that are equal up to rounding are moved by 0.5
+    in each direction. Raises ValueError for a scalar without finite draws.
     """
     columns = source.locate(parameters)
     chain_idx, draw_idx = range(source.chains)[chains or slice(None)], range(source.draws)[draws or slice(None)]
@@ -104,7 +104,7 @@ def resolve_limits(
     draws: slice | None,
     max_bytes: int,
 ) -> np.ndarray:
-    """Checked limits [name, 2] from one (low, high) for all, one per name, or None for automatic limits."""
+    """Checked limits [name, 2] from one (low, high) for all names, one per name, or None for automatic limits."""
     if limits is None:
         limits = automatic_limits(source, names, chains=chains, draws=draws, max_bytes=max_bytes)
     if isinstance(limits, Mapping):
@@ -117,7 +117,8 @@ def resolve_limits(
     for name, (low, high) in zip(names, chosen.tolist(), strict=True):
         if not (np.isfinite([low, high, high - low]).all() and (np.diff(np.linspace(low, high, bins + 1)) > 0).all()):
             raise ValueError(
-                f"the limits of {name} must be finite, ascend and have room for {bins} bins; got {low}, {high}"
+                f"the limits of {name} must be finite, in ascending order, and have room for {bins} bins; "
+                f"got {low}, {high}"
             )
     return chosen
 
@@ -163,7 +164,7 @@ class BivariateGrids:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote; TraceError names a file that is damaged or of another kind."""
+        """Read a file that `save` wrote; TraceError names a file that is damaged or of another kind."""
         arrays = load_arrays(path, [field.name for field in fields(cls)], TraceError, f"a file of {cls.__name__}")
         values: dict[str, Any] = {**arrays, "draws": int(arrays["draws"])}
         return cls(**values | {axis: tuple(map(str, arrays[axis])) for axis in ("x", "y")})
@@ -181,8 +182,8 @@ def bivariate_grids(
 ) -> BivariateGrids:
     """Joint histograms of pairs of scalars in one pass, with memory that does not grow with the draws.
 
-    `pairs` are (x name, y name) or the result of `layer_pairs`; `limits` are one (low, high) for all scalars, one per
-    name, or None for `automatic_limits` (one more pass).
+    `pairs` are (x name, y name) or the result of `layer_pairs`; `limits` is one (low, high) for all scalars, one per
+    name, or None for `automatic_limits` (which needs a second pass).
     """
     x, y = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
     names = tuple(dict.fromkeys((*x, *y)))
@@ -192,7 +193,7 @@ def bivariate_grids(
     counts = np.zeros((len(x), bins * bins), dtype=np.int64)
     outside, nonfinite = np.zeros(len(x), dtype=np.int64), np.zeros(len(x), dtype=np.int64)
     seen = 0
-    # A batch also needs the bins of its scalars, eight bytes each whatever the type of the draws.
+    # A batch also needs memory for the bins of its scalars: eight bytes each, whatever the type of the draws.
     share = source.dtype.itemsize / (source.dtype.itemsize + 8)
     for _, _, values in source.batches(int(max_bytes * share), chains=chains, draws=draws, parameters=columns):
         flat = values.reshape(-1, len(names))
@@ -219,7 +220,7 @@ def bivariate_grids(
 
 
 def _bin(values: np.ndarray, limits: np.ndarray, bins: int) -> np.ndarray:
-    """Bin of each value, -1 outside the limits or where it is not finite."""
+    """Bin of each value; -1 for a value that is outside the limits or not finite."""
     edges = _edges(limits, bins)
     inside = (values >= edges[0]) & (values <= edges[-1])
     safe = np.where(inside, values, edges[0])

@@ -1,4 +1,4 @@
-"""Several blocks' traces read as one, without copying or rewriting a draw."""
+"""The traces of several blocks read as one, without copying or rewriting any draw."""
 
 import json
 import logging
@@ -30,12 +30,12 @@ AGAIN = "Delete the pool, and run the rule pool, or call `sample` with the same 
 class Pool(Draws):
     """The chains of several blocks in the order of their numbers; draws in the order in which they were stored.
 
-    Its attributes are what the attributes of all blocks have in common, such as all of their provenance but the numbers
-    of the chains.
+    The pool has the attributes that all blocks have in common, such as the whole provenance except for the chain
+    numbers.
 
-    If a rule stopped blocks at different draws, the pool has the draws that all chains have. Its attribute `stopping`
-    then has the rule's `alpha` and `planned_draws`, whether it `stopped` any block, and by chain number the `draws` of
-    the chain's block and the draw at which the chain `crossed` the rule's bound.
+    If a rule stopped blocks at different draws, the pool has the draws that all chains have. The pool's attribute
+    `stopping` then has the rule's `alpha` and `planned_draws`, whether the rule `stopped` any block, and for each chain
+    number the `draws` of the chain's block and the draw at which the chain `crossed` the rule's bound.
     """
 
     def __init__(self, path: Path, blocks: list[Trace]) -> None:
@@ -82,7 +82,7 @@ class Pool(Draws):
         return out
 
     def _owners(self, chain_idx: np.ndarray) -> Iterator[tuple[Trace, np.ndarray, np.ndarray]]:
-        """Each block with some of the chains `chain_idx`, and their positions in `chain_idx` and in the block."""
+        """Each block that has some of the chains `chain_idx`, and their positions in `chain_idx` and in the block."""
         owner = self._block[chain_idx]
         for number in np.unique(owner):
             places = np.flatnonzero(owner == number)
@@ -92,10 +92,10 @@ class Pool(Draws):
 def pool_traces(paths: Iterable[str | Path], destination: str | Path) -> None:
     """Write `destination` (a pool.json): the blocks' paths relative to it, their chains, and what they share.
 
-    A block that a job has recorded is listed with its SHA-256, so that other draws are another pool. The order of
-    `paths` does not matter. Blocks that a rule stopped at different draws are pooled up to the last draw that all of
-    them have. Raises TraceError, naming both blocks, if two differ in parameters, number type, draws or statistics or
-    share a chain, and as `open_trace` for an incomplete block.
+    A block that a job has recorded is listed with its SHA-256, so that other draws make a different pool. The order of
+    `paths` does not matter. Blocks that a rule stopped at different draws are pooled up to the last draw that all
+    blocks have. Raises TraceError if two blocks differ in parameters, number type, draws or statistics or share a chain
+    (the message names both blocks), and, like `open_trace`, if a block is incomplete.
     """
     target = Path(destination)
     blocks = sorted((open_trace(path) for path in paths), key=lambda block: int(block.chain_ids.min()))
@@ -105,7 +105,7 @@ def pool_traces(paths: Iterable[str | Path], destination: str | Path) -> None:
     draws = min(block.draws for block in blocks)
     if longer := [block for block in blocks if block.draws > draws]:
         log.info(
-            "blocks were stopped at %s draws: the pool takes the first %d of every chain and leaves %d draws out",
+            "blocks were stopped at %s draws: the pool takes the first %d draws of every chain and leaves %d draws out",
             " and ".join(map(str, sorted({block.draws for block in blocks}))),
             draws,
             sum(block.chains * (block.draws - draws) for block in longer),
@@ -129,7 +129,7 @@ def pool_traces(paths: Iterable[str | Path], destination: str | Path) -> None:
 
 
 def open_pool(path: str | Path) -> Pool:
-    """Open what `pool_traces` wrote; TraceError if it or a block is missing, damaged or changed since then."""
+    """Open a pool that `pool_traces` wrote; TraceError if pool.json or a block is missing, damaged or changed since."""
     if not isinstance(path, str | Path):
         raise TraceError(f"the pool is a {type(path).__name__}: give the path of a pool.json.")
     source = Path(path)
@@ -164,7 +164,7 @@ def open_pool(path: str | Path) -> Pool:
 
 
 def _shared(block: Trace, draws: int) -> dict[str, Any]:
-    """What all blocks of a pool must have in common; `draws` is the length of the shortest block."""
+    """The properties that all blocks of a pool must have in common; `draws` is the length of the shortest block."""
     rule = block.attributes.get(STOPPING)
     return {
         "layout": layout_hash(block.layout),
@@ -178,13 +178,13 @@ def _shared(block: Trace, draws: int) -> dict[str, Any]:
 
 
 def _recorded(trace: Path) -> dict[str, str]:
-    """`sha256` -> that of a trace by its record; empty if it has none, or is being made again."""
+    """`sha256` -> SHA-256 of a trace according to its record; empty without a record, or while it is made again."""
     outputs = {Path(name).name: digest for name, digest in read(record_of(trace)).get("outputs", {}).items()}
     return {"sha256": outputs[trace.name]} if trace.name in outputs else {}
 
 
 def _common(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Keys and values that all mappings share, also within values that are mappings themselves."""
+    """Keys and values that all mappings share; values that are mappings are compared in the same way."""
     first, *others = mappings
     found = {}
     for key, value in first.items():

@@ -36,9 +36,9 @@ Places = tuple[np.ndarray, np.ndarray]
 
 
 class TraceError(OSError):
-    """A trace that is missing, incomplete, damaged, inconsistent with another one, or could not be written.
+    """A trace is missing, incomplete, damaged, inconsistent with another trace, or could not be written.
 
-    `errno` is set if the operating system refused (28, ENOSPC: the disk is full).
+    `errno` is set if the operating system rejected an operation (28, ENOSPC: the disk is full).
     """
 
 
@@ -75,8 +75,8 @@ class ShardForm:
 def choose_form(chains: int, draws: int, segment: int, size: int, dtype: np.dtype) -> ShardForm:
     """Inner chunks of at most about 256 KiB, so that reading a few chains or a few parameters reads little else.
 
-    Parameters come in columns of 32 scalars (or a multiple of it for models with more than 4,096, so that there are at
-    most 128 columns); chains in equal groups, small enough that all draws of one group stay below 64 MiB.
+    Parameters are stored in columns of 32 scalars (or a multiple of 32 for models with more than 4,096 parameters, so
+    that there are at most 128 columns); chains in equal groups, so small that all draws of a group stay below 64 MiB.
     """
     column = min(size, COLUMN * -(-size // (COLUMN * COLUMNS)))
     by_chunk = CHUNK_BYTES // (segment * column * dtype.itemsize)
@@ -89,9 +89,9 @@ def choose_form(chains: int, draws: int, segment: int, size: int, dtype: np.dtyp
 def write_shard(path: Path, form: ShardForm, rows: Iterable[np.ndarray]) -> None:
     """Write a segment's shard: atomic, and on disk when the call returns.
 
-    `rows` gives, group by group, the draws [chains of the group, draws, parameters]; chunks that they do not fill (last
-    group, last segment, last column) are padded with NaN. Apart from a row, only one chunk is in memory. Raises
-    TraceError if the disk refuses (full, quota, read-only), and leaves an existing file at `path` as it is.
+    `rows` yields the draws [chains of the group, draws, parameters] of each group; chunks that are not full (last
+    group, last segment, last column) are padded with NaN. Apart from one group, only one chunk is in memory. Raises
+    TraceError if the disk cannot be written (full, quota, read-only), and then keeps an existing file at `path`.
     """
     index = np.zeros((form.groups, form.columns, 2), dtype="<u8")
     chunk = np.empty(form.chunk, dtype=form.dtype)
@@ -119,14 +119,14 @@ def write_chunk(path: Path, values: np.ndarray, shape: tuple[int, ...], dtype: n
 
 
 def read_chunk(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """One whole chunk; TraceError if the file is missing, has another length or fails its checksum."""
+    """Read one whole chunk; TraceError if the file is missing, has the wrong length or fails its checksum."""
     size = prod(shape) * dtype.itemsize + CHECKSUM_BYTES
     with _open(path, size) as handle:
         return _checked(path, 0, _read(path, handle, 0, np.empty(size, dtype="u1"))).view(dtype).reshape(shape)
 
 
 class ShardPart(NamedTuple):
-    """A part of one shard to read: along each axis, the places in `out` [c, s, p] to fill, and places in the shard."""
+    """A part of one shard to read: along each axis, the positions to fill in `out` [c, s, p] and those in the shard."""
 
     path: Path
     form: ShardForm
@@ -137,10 +137,10 @@ class ShardPart(NamedTuple):
 
 
 def read_shards(parts: Iterable[ShardPart]) -> None:
-    """Read `parts`, several files at a time: some are waited for while others are checked and copied.
+    """Read `parts`, several files at a time: while some files are read, others are checked and copied.
 
-    Only inner chunks with requested values are read and checked; this needs a few MiB in addition to the arrays.
-    TraceError as in `read_chunk`, for the first file in the order of `parts`.
+    Only inner chunks with requested values are read and checked; this needs a few MiB in addition to the arrays. Raises
+    TraceError in the same cases as `read_chunk`, for the first such file in the order of `parts`.
     """
     jobs = list(parts)
     if len(jobs) < 2:
@@ -163,7 +163,7 @@ def damaged(path: Path, what: str) -> TraceError:
 
 
 def refused(error: OSError, message: str) -> TraceError:
-    """The error for an operation that the operating system refused, with its `errno`."""
+    """The error for an operation that the operating system rejected, with the system's `errno`."""
     trace_error = TraceError(message)
     trace_error.errno = error.errno
     return trace_error
@@ -197,7 +197,7 @@ def _read_shard(part: ShardPart) -> None:
 
 
 def _runs(offsets: np.ndarray, length: int) -> list[np.ndarray]:
-    """Chunks of `length` in the order of their `offsets`, grouped where they are adjacent and can be read together."""
+    """Chunks of `length` in the order of their `offsets`; adjacent chunks are grouped, to be read together."""
     order = np.argsort(offsets, kind="stable")
     most = max(1, READ_BYTES // length)
     runs = np.split(order, np.flatnonzero(np.diff(offsets[order]) != length) + 1)
@@ -205,14 +205,14 @@ def _runs(offsets: np.ndarray, length: int) -> list[np.ndarray]:
 
 
 def _outer(*keys: Key) -> tuple[Key, ...]:
-    """Index that selects the outer product of `keys`: slices where all are, else open index arrays."""
+    """Index that selects the outer product of `keys`: slices if all keys are slices, else open index arrays."""
     if all(isinstance(key, slice) for key in keys):
         return keys
     return np.ix_(*(np.arange(key.start, key.stop, key.step) if isinstance(key, slice) else key for key in keys))
 
 
 def _key(index: np.ndarray) -> Key:
-    """The slice equivalent to the positions `index` if they ascend in equal steps, else `index`."""
+    """The slice equivalent to the positions `index` if these ascend in equal steps, else `index`."""
     if index.size < 2:
         return slice(int(index[0]), int(index[0]) + 1) if index.size else slice(0, 0)
     step = int(index[1] - index[0])
@@ -222,7 +222,7 @@ def _key(index: np.ndarray) -> Key:
 
 
 def _split(places: Places, width: int) -> dict[int, tuple[Key, Key]]:
-    """`places` by the number of their chunk of `width`: what to fill, and with which part of the chunk."""
+    """`places` grouped by the index of their chunk (of `width`): the part to fill, and the part of the chunk to use."""
     to, index = places
     number = index // width
     order = np.argsort(number, kind="stable")
@@ -251,7 +251,7 @@ def _read(path: Path, handle: BufferedReader, offset: int, raw: np.ndarray) -> n
 
 
 def _checked(path: Path, offset: int, raw: np.ndarray) -> np.ndarray:
-    """The values of a stored chunk without its checksum, which is verified."""
+    """The values of a stored chunk, after verifying and removing its checksum."""
     values = raw[:-CHECKSUM_BYTES]
     if google_crc32c.value(values).to_bytes(CHECKSUM_BYTES, "little") != raw[-CHECKSUM_BYTES:].tobytes():
         raise damaged(path, f"the checksum of the {values.size} bytes at offset {offset} does not match")

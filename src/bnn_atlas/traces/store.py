@@ -1,4 +1,4 @@
-"""Writing and reading the trace of one block: a Zarr v3 group in a folder.
+"""Write and read the trace of one block: a Zarr v3 group in a folder.
 
 `draws` [chain, draw, parameter] is cut along the draw axis into segments, one shard file each, uncompressed; each
 statistic [chain, draw] has one chunk file per segment; `chain` and `draw` are coordinates. Every chunk carries its
@@ -26,7 +26,7 @@ __all__ = ["Trace", "TraceError", "TraceWriter", "open_trace"]
 
 
 class TraceWriter:
-    """Writes a trace segment by segment; each segment is on disk when `write` returns, and can be written again."""
+    """Writes a trace segment by segment; a segment is on disk when `write` returns, and can be written again."""
 
     def __init__(self, header: Header) -> None:
         self._header = header
@@ -45,11 +45,11 @@ class TraceWriter:
         attributes: Mapping[str, Any],
         dtype: str = "float32",
     ) -> Self:
-        """A writer for a new store, or for the one at `path` if it was created with the same arguments.
+        """A writer for a new store, or for the store at `path` if that store was created with the same arguments.
 
         `statistics` maps names to float32, float64, int32, int64 or bool; `segment` is the number of draws per chain in
-        a segment; `attributes` are JSON values, and only `fingerprint` must be the same as in an existing store. Raises
-        ValueError for invalid arguments, TraceError if there is another trace at `path`.
+        a segment; `attributes` are JSON values, of which only `fingerprint` must be the same in an existing store.
+        Raises ValueError for invalid arguments, TraceError if there is a different trace at `path`.
         """
         return cls(
             create_store(
@@ -92,7 +92,7 @@ class TraceWriter:
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """The caller's attributes from the creation of the store."""
+        """The attributes that the caller passed when the store was created."""
         return self._header.attributes
 
     def missing(self) -> tuple[int, ...]:
@@ -102,9 +102,9 @@ class TraceWriter:
     def write(self, segment: int, draws: np.ndarray, statistics: Mapping[str, np.ndarray]) -> None:
         """Write one whole segment: draws [chains, n, parameters] and each statistic [chains, n].
 
-        n is the segment length, or less in the last segment. The files are replaced one by one, the draws last, each
-        atomically, so that writers of the same bytes do not disturb each other. Raises ValueError if shapes or number
-        types differ from the store's, TraceError if the disk refuses; earlier segments then stay readable.
+        n is the segment length, or less in the last segment. Each file is replaced atomically, the draws last, so that
+        writers of the same bytes do not disturb each other. Raises ValueError if shapes or number types differ from
+        those of the store, TraceError if the disk cannot be written; earlier segments then stay readable.
         """
         header = self._header
         if not 0 <= segment < header.segments:
@@ -120,7 +120,7 @@ class TraceWriter:
         self.write_rows(segment, (values[i : i + group] for i in range(0, header.chains, group)), statistics)
 
     def write_rows(self, segment: int, rows: Iterable[np.ndarray], statistics: Mapping[str, np.ndarray]) -> None:
-        """`write` for draws that come in groups of `chains_per_chunk` chains, for segments too large to hold."""
+        """Like `write`, for segments too large for memory: draws come in groups of `chains_per_chunk` chains."""
         header = self._header
         expected = (header.chains, header.length(segment))
         if set(statistics) != set(header.statistics):
@@ -232,8 +232,8 @@ def open_trace(path: str | Path, *, incomplete: bool = False) -> Trace:
     """Open the trace of one block.
 
     Checks the metadata, and that the files of every segment exist and have their full length; a chunk's checksum is
-    checked when it is read. With `incomplete` a trace may have missing segments, and only reading them raises. Raises
-    TraceError for a store that is missing, incomplete, truncated or of another format.
+    checked when the chunk is read. With `incomplete`, a trace may lack segments, and an error is raised only when a
+    missing segment is read. Raises TraceError for a store that is missing, incomplete, truncated or of another format.
     """
     header = read_header(Path(path))
     missing: dict[int, Path] = {}
@@ -258,9 +258,9 @@ def open_trace(path: str | Path, *, incomplete: bool = False) -> Trace:
 def shorten(source: Path, destination: Path, draws: int, attributes: Mapping[str, Any]) -> None:
     """Write the first `draws` draws of every chain of `source` as a separate trace, with further attributes.
 
-    Draws and statistics are copied bit for bit, and segments are as long as before. One segment of one group of chains
-    is in memory at a time. `source` may lack later segments and is not changed; `destination` is complete or absent, so
-    that an interrupted call can be repeated. Raises TraceError as in reading and writing traces.
+    Draws and statistics are copied bit for bit, and the segment length stays the same. Only one segment of one group of
+    chains is in memory at a time. `source` may lack later segments and is not changed; `destination` is either complete
+    or absent, so an interrupted call can be repeated. Raises TraceError if a trace cannot be read or written.
     """
     trace = open_trace(source, incomplete=True)
     if destination.exists():

@@ -23,7 +23,7 @@ def subset_to_parquet(trace: Draws, destination: str | Path) -> None:
     number = pyarrow.int64()
     fields = {"chain": number, "draw": number, "parameter": text, "layer": pyarrow.int32(), "role": text}
     schema = pyarrow.schema({**fields, "value": value})
-    # The code of a stored scalar is an index into all three descriptions.
+    # The code of a stored scalar is its index in all three lists of descriptions.
     describe = {
         "parameter": pyarrow.array(trace.parameter_names, pyarrow.string()),
         "layer": pyarrow.array([p.layer for p in trace.arrays], pyarrow.int32()),

@@ -1,4 +1,4 @@
-"""The metadata of a trace store: creating it, and reading it with every byte checked."""
+"""Create the metadata of a trace store, and read the metadata with every byte checked."""
 
 import json
 import re
@@ -63,21 +63,21 @@ class Header:
         return min(self.segment, self.draws - segment * self.segment)
 
     def shard_file(self, segment: int) -> Path:
-        """Where a segment's draws are."""
+        """File with the draws of a segment."""
         return self.path / DRAWS / f"c.0.{segment}.0"
 
     def statistic_file(self, name: str, segment: int) -> Path:
-        """Where a segment's values of one statistic are."""
+        """File with the values of one statistic in a segment."""
         return self.path / name / f"c.0.{segment}"
 
     def files(self, segment: int) -> dict[Path, int]:
-        """All files of a segment with their required lengths; the draws, which are written last, come last."""
+        """All files of a segment with their required lengths; the draws are last, as they are written last."""
         cells = self.chains * self.segment
         sizes = {self.statistic_file(n, segment): cells * d.itemsize + 4 for n, d in self.statistics.items()}
         return {**sizes, self.shard_file(segment): self.form.file_bytes}
 
     def missing(self) -> tuple[int, ...]:
-        """Segments with a missing file, not yet written or deleted."""
+        """Segments with a missing file (not yet written, or deleted)."""
         return tuple(k for k in range(self.segments) if not all(file.exists() for file in self.files(k)))
 
     @cached_property
@@ -103,10 +103,10 @@ def create_store(
     attributes: Mapping[str, Any],
     dtype: str = "float32",
 ) -> Header:
-    """Create an empty store, or open an existing one if it was created with the same arguments.
+    """Create an empty store, or open an existing store if it was created with the same arguments.
 
-    A store is created completely or not at all, also if two processes try at the same time. Raises ValueError for
-    invalid arguments, TraceError if there is another trace at `path` or the disk refuses.
+    A store is created completely or not at all, even if two processes try at the same time. Raises ValueError for
+    invalid arguments, TraceError if there is a different trace at `path` or the disk cannot be written.
     """
     size = layout.size
     chain_ids = np.asarray(chain_ids, dtype="<i8")
@@ -149,7 +149,7 @@ def create_store(
 
 
 def read_header(path: Path) -> Header:
-    """Read a store's metadata; TraceError if there is none or a checksum does not match."""
+    """Read a store's metadata; TraceError if the metadata are missing or a checksum does not match."""
     group = path / "zarr.json"
     try:
         attributes = json.loads(group.read_bytes())["attributes"]
@@ -195,7 +195,7 @@ def read_header(path: Path) -> Header:
 def amend(path: Path, attributes: Mapping[str, Any]) -> None:
     """Add attributes (JSON values) to a store in one atomic step; attributes with the same names are replaced.
 
-    Raises ValueError for a name that the store sets itself, TraceError as `read_header`.
+    Raises ValueError for a name that the store sets itself, TraceError in the same cases as `read_header`.
     """
     if taken := sorted(set(RESERVED) & set(attributes)):
         raise ValueError(f"a trace sets the attributes {', '.join(taken)} itself; give the caller's other names")

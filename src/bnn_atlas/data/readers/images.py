@@ -36,13 +36,13 @@ class Rows(NamedTuple):
     y: np.ndarray | None = None
     """[n] class numbers of any integer type."""
     counts: np.ndarray | None = None
-    """[classes] number of images per class, if they are sorted by class and a separate file has the labels."""
+    """[classes] number of images per class, if images are sorted by class and a separate file has the labels."""
 
 
 def read_images(path: Path, reader: Reader, classes: Sequence[str]) -> dict[str, Rows]:
-    """Rows of an image or label file: part -> rows, or "" -> rows if the file does not say which part it is.
+    """Rows of an image or label file: part -> rows, or "" -> rows if the file does not say which part it holds.
 
-    Raises DataError, with the file and the place in it.
+    Raises DataError that names the file and the place in the file.
     """
     match reader:
         case IdxReader():
@@ -58,15 +58,15 @@ def read_images(path: Path, reader: Reader, classes: Sequence[str]) -> dict[str,
         case SvhnReader():
             return {"": read_svhn(path)}
         case _:
-            raise DataError(f"{path}: the format '{reader.format}' is not one of images or labels")
+            raise DataError(f"{path}: '{reader.format}' is not a format of images or labels")
 
 
 LARGEST = 4 * 2**30
-"""Bytes of the largest member of an archive that is read."""
+"""Largest size in bytes of an archive member that is read."""
 
 
 def tar_files(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each regular file of a tar, in its order and in memory; compression is recognised.
+    """Name and content of each regular file of a tar, in the tar's order; compression is recognised.
 
     Raises DataError for an archive that is truncated or not a tar, and for a member above LARGEST bytes.
     """
@@ -93,7 +93,7 @@ def read_idx(path: Path) -> Rows:
     """uint8 images [n, height, width, 1] (magic number 0x803) or labels [n] (0x801).
 
     Layout: magic number and sizes of the axes as big-endian 32-bit integers, then the values, last axis fastest.
-    Raises DataError for a truncated gzip file, another magic number, and more or fewer values than the header says.
+    Raises DataError for a truncated gzip file, another magic number, and more or fewer values than the header promises.
     """
     try:
         content = gzip.decompress(path.read_bytes())
@@ -126,9 +126,9 @@ CIFAR_SIDE = 32
 
 
 def read_cifar(path: Path, reader: CifarReader) -> dict[str, Rows]:
-    """Both parts: images [n, 32, 32, 3] and the last label byte of each record.
+    """Training and test part: images [n, 32, 32, 3] and the last label byte of each record.
 
-    A record is its label bytes and 3072 bytes of pixels: red, then green, then blue, each row by row.
+    A record consists of label bytes and 3072 bytes of pixels: red, then green, then blue, each row by row.
     Raises DataError for a missing member, and for a member that ends within a record.
     """
     wanted = {*reader.train, *reader.test}
@@ -187,7 +187,7 @@ class _File(NamedTuple):
 
 
 def read_image_tar(path: Path, classes: Sequence[str]) -> dict[str, Rows]:
-    """Both parts: images [n, height, width, 3], sorted by class and rank within it, and the sizes of the classes.
+    """Training and test part: images [n, height, width, 3], sorted by class and rank in the class, and class sizes.
 
     Raises DataError for a folder that is not a class, ranks that are not 0, 1, ..., an image that cannot be decoded,
     and images of different sizes.
@@ -201,9 +201,9 @@ def read_image_tar(path: Path, classes: Sequence[str]) -> dict[str, Rows]:
 
 
 def images_hash(path: Path) -> str:
-    """SHA-256 over all images in order of part, class and rank: `part/class/rank sha256` and a line feed each.
+    """SHA-256 of one line `part/class/rank sha256` per image, in order of part, class and rank.
 
-    The hash of an image is that of its JPEG file, so the same files packed differently have the same hash.
+    The hash of an image is the hash of its JPEG file, so the same files packed differently have the same hash.
     """
     lines = sorted(f"{f.part}/{f.label}/{f.rank:08d} {hashlib.sha256(f.content).hexdigest()}\n" for f in _files(path))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
@@ -270,7 +270,7 @@ def read_svhn(path: Path) -> Rows:
 
 
 def read_labels(path: Path) -> np.ndarray:
-    """[n] of any integer type from .npy; DataError for another array or a truncated file."""
+    """Labels [n], of any integer type, from an .npy file; DataError for any other array or a truncated file."""
     try:
         with path.open("rb") as handle:
             values = np.lib.format.read_array(handle, allow_pickle=False)

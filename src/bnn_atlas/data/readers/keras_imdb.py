@@ -27,10 +27,11 @@ class Sequences(NamedTuple):
 
 
 def read(path: Path, layout: Literal["keras_npz", "tokens_npz"]) -> dict[str, Sequences]:
-    """Training and test sequences in the file's order, word numbers as in the file.
+    """Training and test sequences, with the order and the word numbers of the file.
 
     `keras_npz`: the members x_train and x_test are object arrays of lists, y_train and y_test are labels; `tokens_npz`:
-    flat arrays. Raises DataError for a truncated file, anything other than numbers, and inconsistent lengths.
+    all members are flat arrays. Raises DataError for a truncated file, contents other than numbers, and inconsistent
+    lengths.
     """
     parts = {}
     try:
@@ -60,8 +61,8 @@ def read(path: Path, layout: Literal["keras_npz", "tokens_npz"]) -> dict[str, Se
 def content_hash(parts: dict[str, Sequences]) -> str:
     """SHA-256 of the sequences and labels, independent of the file format.
 
-    For the training part and then the test part: the number n of sequences, their n lengths, all tokens and the n
-    labels, as little-endian 64-bit integers.
+    Hashed are, for the training part and then the test part, the number n of sequences, their n lengths, all tokens and
+    the n labels, as little-endian 64-bit integers.
     """
     digest = hashlib.sha256()
     for part in ("train", "test"):
@@ -72,7 +73,7 @@ def content_hash(parts: dict[str, Sequences]) -> str:
 
 
 def token_rows(parts: dict[str, Sequences], reader: KerasReader, vocabulary: int, length: int) -> dict[str, Rows]:
-    """Rows [n, length] int32 as `keras.datasets.imdb.load_data` and `pad_sequences` make them.
+    """Rows [n, length] int32, made as by `keras.datasets.imdb.load_data` and `pad_sequences`.
 
     One RandomState(seed) shuffles the training rows, then the test rows. A row is the start token followed by word
     number + offset for each word; an id >= vocabulary becomes the unknown token. Longer rows lose their beginning,
@@ -122,7 +123,7 @@ def _check(sequences: Sequences, place: str) -> None:
 
 
 class _Array:
-    """Stands in for the array in the file; keeps its state as plain values."""
+    """Replaces NumPy's array class while unpickling; keeps the array's state as plain values."""
 
     def __init__(self) -> None:
         self.items: Any = None
@@ -132,7 +133,7 @@ class _Array:
 
 
 class _Inert:
-    """Stands in for NumPy's array and element types; keeps nothing."""
+    """Replaces NumPy's other types while unpickling; keeps nothing."""
 
     def __init__(self, *arguments: Any) -> None:
         pass
@@ -156,7 +157,7 @@ STAND_INS: dict[tuple[str, str], Any] = {
     ("numpy", "dtype"): _Inert,
     ("_codecs", "encode"): _encode,
 }
-"""The only names that a file may use -> inert replacements, so that no code of NumPy runs."""
+"""The only names that a pickle may use -> inert replacements, so that no NumPy code runs."""
 
 
 DAMAGE = (
@@ -167,7 +168,7 @@ DAMAGE = (
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """A stand-in; any other name is refused and never imported."""
+        """The replacement of a name; any other name is rejected and never imported."""
         if (module, name) not in STAND_INS:
             raise DataError(f"the file asks for '{module}.{name}', which a list of numbers does not need")
         return STAND_INS[module, name]
@@ -176,8 +177,8 @@ class _Unpickler(pickle.Unpickler):
 def read_lists(content: bytes, place: str, limit: int = 10**8) -> list[np.ndarray]:
     """One int64 array per list of the one-dimensional object array in `content`, the bytes of a .npy file.
 
-    Only array reconstruction, lists and whole numbers are allowed; any other name in the file is refused and never
-    imported. At most `limit` numbers are read. Raises DataError that starts with `place`.
+    Only array reconstruction, lists and whole numbers are allowed; any other name in the file is rejected and never
+    imported. At most `limit` numbers are read. Raises a DataError whose message starts with `place`.
     """
     source = io.BytesIO(content)
     try:
@@ -189,9 +190,9 @@ def read_lists(content: bytes, place: str, limit: int = 10**8) -> list[np.ndarra
         array = _Unpickler(source).load()
         items = array.items if isinstance(array, _Array) else None
         if not isinstance(items, list) or len(items) != shape[0] or source.read(1):
-            raise ValueError(f"it should hold exactly the {shape[0]} lists that its header announces")
+            raise ValueError(f"the file should hold exactly the {shape[0]} lists that its header announces")
         if not all(isinstance(item, list) for item in items) or sum(map(len, items)) > limit:
-            raise ValueError(f"something in it is not a list, or there are more than {limit} numbers")
+            raise ValueError(f"an element is not a list, or there are more than {limit} numbers")
         if not all(set(map(type, item)) <= {int} for item in items):
             raise ValueError("a list holds something other than whole numbers")
         return [np.array(item, dtype=np.int64) for item in items]

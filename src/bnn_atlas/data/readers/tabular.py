@@ -36,7 +36,7 @@ class Table(NamedTuple):
     order: tuple[str, ...]
     """All used columns in the file's order."""
     left_out: int = 0
-    """Rows that miss a value and are not here."""
+    """Number of rows left out because a value is missing."""
 
 
 def read_table(path: str | Path, reader: Tables) -> Table:
@@ -105,7 +105,7 @@ def _rows(source: Path, reader: Tables) -> list[Row]:
 
 
 def _stripped(rows: list[Row], reader: CsvReader) -> list[Row]:
-    """Rows without the characters that `strip_end` takes off."""
+    """Rows without the trailing characters that `strip_end` removes."""
     if not reader.strip_end:
         return rows
     ends = [reader.strip_end.get(name) for name in reader.columns]
@@ -116,7 +116,7 @@ def _stripped(rows: list[Row], reader: CsvReader) -> list[Row]:
 
 
 def _without_header(source: Path, rows: list[Row], reader: CsvReader | WorkbookReader) -> list[Row]:
-    """The rows below the header; DataError if the header is not the registered one, or is a row of data."""
+    """The rows below the header; DataError if the header is a row of data or differs from the registered header."""
     if not rows:
         return rows
     place, cells = rows[0]
