@@ -197,7 +197,7 @@ def test_claims_can_fail_and_name_a_figure() -> None:
         for name, c in claims.claims.items():
             assert cannot_fail(c) == "", name
             drawn = c.metric in ("lppd_cumulative_chains", "rmse", "prior_distance") and c.runs != ("bikesharing_nuts",)
-            assert c.figure or not drawn, f"{name}: no figure shows it"
+            assert c.figure or not drawn or c.step == "checks", f"{name}: no figure shows it"
             assert not any(run.endswith("_splits") for run in c.runs), f"{name}: other rows than the paper's"
             assert c.relation != "above" or c.metric != "lppd_cumulative_chains" or c.size, f"{name}: it cannot fail"
 
