@@ -132,6 +132,13 @@ def test_a_figure_by_its_name_says_where_it_is_kept(asked, unplanned):
     assert f"python -m bnn_atlas why {kept}" in asked(REPOSITORY, "calibration")["Also kept"]
 
 
+@pytest.mark.parametrize("name", ["airfoil_mile", "airfoil_mile-seed5", "mnist1000_sgld"])
+def test_a_run_by_its_name_says_what_is_kept_of_it(asked, unplanned, name):
+    said = asked(REPOSITORY, name)["Also kept"]
+    assert "of scale laptop" in said
+    assert f"{name}_" not in said
+
+
 def test_a_picture_of_so_far_is_of_the_target_that_makes_it(workspace, asked, unplanned):
     page = workspace / RESULTS / "so_far" / "sampling_perspective"
     shutil.copytree(REPOSITORY / "docs/results/implicit_vi/kept", page / "kept")
@@ -163,9 +170,11 @@ def test_what_changed_since_a_page_was_kept_names_runs_and_values(tmp_path):
     (tmp_path / "kept" / "settings.json").write_text('{"old": {"posterior.prior.scale": 1}}', encoding="utf-8")
     today = {"settings": "new", "set": {"posterior.prior.scale": 2}, "code": "b"}
     plan = {"runs": {"first": today, "second": today, "third": today | {"settings": "old", "code": "a"}}}
-    said = why._kept(tmp_path, {"scale": "laptop", "figures": {}}, None, plan)
+    said = why._kept(tmp_path, {"scale": "laptop", "figures": {}}, None, plan, {"third"})
     assert said["Changed since then"] == ["run first, run second: prior.scale from 1 to 2"]
-    assert said["Other than the paper's"] == ["first, second, third: chains: 9 -> 4"]
+    assert said["Other than the paper's"] == [
+        "first, second: chains: 9 -> 4", "third: another problem; reduced from scale paper: chains: 9 -> 4",
+    ]  # fmt: skip
     assert said["Code"][1] == "first, second: other code than today's"
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -55,13 +55,18 @@ def why(asked: str, root: Path) -> str:
     runs: dict[tuple[str, ...], Run] = {(run.study, run.name): run for run in inputs.runs}
     named = next((paths.of(run, 0, "block0/trace.zarr") for run in inputs.runs if path in (run.name, run.entry)), path)
     figure = targets.figure(f"{study}_{Path(path).stem}" if study else path)
+    kept = {} if figure or "/" in path else _kept_runs(path)
+    config = [f"scale={atlas.settings.scale}", *([f"studies=[{study}]"] if study else [])]
     if page and study in atlas.studies:
-        facts = _kept(page, about, figure, page_plan(atlas, paths, inputs, figures, study))
+        own = {run.name for run in atlas.studies[study].runs.values() if run.config.problem == "own"}
+        facts = _kept(page, about, figure, page_plan(atlas, paths, inputs, figures, study), own)
         path = figure.target if figure else "keep" if path.startswith(KEPT) else "so_far"
     elif path.startswith(so_far(paths)) and Path(path).exists():
         facts, path = {"Of": [path], "Made by": ["the target so_far, from what was run and what is kept"]}, "so_far"
     elif figure or named != path or (path.startswith(f"{paths.results}/") and Path(path).exists()):
         facts = _recorded(figure.outputs[0] if figure else named, paths.results, runs)
+    elif kept:
+        facts, config = {"Of": [path]}, [f"scale={scale}" for scale in kept]
     else:
         near = did_you_mean(Path(path).name, {file.name for file in Path(path).parent.glob("*")} - {Path(path).name})
         refused = targets.refusal(path, {*rules, *atlas.studies, *targets.sentences})
@@ -69,7 +74,7 @@ def why(asked: str, root: Path) -> str:
     if figure and not page and (picture := Path(KEPT, figure.study, f"{figure.name}.png")).is_file():
         scale = _read(picture.parent, "kept")["scale"]
         facts["Also kept"] = [f"{picture}, of scale {scale}: python -m bnn_atlas why {picture}"]
-    config = [f"scale={atlas.settings.scale}", *([f"studies=[{study}]"] if study else [])]
+    facts |= {"Also kept": [text for texts in kept.values() for text in texts]} if kept else {}
     facts |= _now(facts["Of"][0] if "/" in path else path, config, "To make it again" if page else "Now")
     return "\n".join(_paragraph(title, parts) for title, parts in facts.items() if parts)
 
@@ -124,7 +129,7 @@ def _recorded(path: str, results: str, runs: Mapping[tuple[str, ...], Run]) -> d
         "Rule": [str(record.get("rule"))],
         "Runs that it shows": [value for name, value in settings if name == "shows"],
         "Settings other than defaults": own,
-        "Other than the paper's": list(run.reductions) if run else reduced,
+        "Other than the paper's": _other(run.config.problem == "own", run.reductions) if run else reduced,
         "Data": list(dict.fromkeys(read)),
         "Code": code + ["with edits that were not committed"] * bool(record.get("dirty")),
         "Packages": versions,
@@ -141,13 +146,40 @@ def _input(name: str, results: str) -> str:
     return f"{name} (by {made.get('rule', 'no job')}{f' from {of}' if of else ''})"
 
 
-def _kept(page: Path, about: Any, figure: Figure | None, plan: Any) -> dict[str, list[str]]:
-    """What `kept` next to a page says about a figure, or about the page; `plan` says what it would be today."""
-    runs_csv, jobs_csv = ((page / FOLDER / f"{name}.csv").read_text(encoding="utf-8") for name in ("runs", "jobs"))
+def _other(own: bool, reductions: Iterable[str]) -> list[str]:
+    """What a run has other than the paper: its reductions, after a word if it solves a problem of its `own`."""
+    return ["another problem", *(f"reduced from scale paper: {text}" for text in reductions)] if own else [*reductions]
+
+
+def _kept_runs(name: str) -> dict[str, list[str]]:
+    """Scale -> what is kept next to pages of the runs of a name, which may be that of an entry."""
+    found: dict[str, list[str]] = {}
+    for page in sorted(file.parent.parent for file in Path(KEPT).glob(f"*/{FOLDER}/kept.json")):
+        scale = _read(page, "kept")["scale"]
+        about = (
+            (f"{page}, of scale {scale}; {row['reductions'] or 'nothing reduced'}; {row['machine']}", row["run"])
+            for row in _rows(page, "runs")
+            if f"{row['run']}-".startswith(f"{name}-")
+        )
+        if texts := _grouped(about):
+            found.setdefault(scale, []).extend(texts)
+    return found
+
+
+def _rows(page: Path, name: str) -> list[dict[str, str]]:
+    """The rows of a CSV file that is kept next to a page."""
+    return list(csv.DictReader((page / FOLDER / f"{name}.csv").read_text(encoding="utf-8").splitlines()))
+
+
+def _kept(page: Path, about: Any, figure: Figure | None, plan: Any, own: Collection[str]) -> dict[str, list[str]]:
+    """What `kept` next to a page says about a figure, or about the page.
+
+    `plan` says what it would be today, and `own` which runs have another problem than the paper.
+    """
     name = figure.name if figure else "the page"
     runs = {run.name for run in figure.runs.values()} if figure else {*plan["runs"]}
-    rows = [row for row in csv.DictReader(runs_csv.splitlines()) if row["run"] in runs]
-    jobs = [job for job in csv.DictReader(jobs_csv.splitlines()) if {*job["job"].split("/")} & (runs | {name})]
+    rows = [row for row in _rows(page, "runs") if row["run"] in runs]
+    jobs = [job for job in _rows(page, "jobs") if {*job["job"].split("/")} & (runs | {name})]
     took = duration(sum(float(job["seconds"]) for job in jobs))
     then = [(f"run {row['run']}", row["settings"], plan["runs"][row["run"]]) for row in rows]
     then += [(f"figure {name}", about["figures"][name], plan["figures"][name])] if name in about["figures"] else []
@@ -157,7 +189,9 @@ def _kept(page: Path, about: Any, figure: Figure | None, plan: Any) -> dict[str,
     return {
         "Of": [f"{name} in {page}, kept from scale {about['scale']}"],
         "Runs": [f"{row['run']}, split {row['split']}" for row in rows],
-        "Other than the paper's": _grouped((row["reductions"], row["run"]) for row in rows),
+        "Other than the paper's": _grouped(
+            ("; ".join(_other(row["run"] in own, filter(None, [row["reductions"]]))), row["run"]) for row in rows
+        ),
         "Code": _grouped(code),
         "Packages": list(dict.fromkeys(row["packages"] for row in rows)),
         "Machine": list(dict.fromkeys(row["machine"] for row in rows)),
