@@ -211,6 +211,12 @@ def test_the_page_of_results_has_a_few_findings_of_the_papers_and_of_this_projec
         assert main.figure, finding.statement
 
 
+def test_claims_have_the_entry_of_their_file_as_family() -> None:
+    claims = load_atlas({"scale": "paper", "studies": ["permutation_symmetry"]}, CONFIG).claims["permutation_symmetry"]
+    assert claims.families["hmc_accuracy_value"] == claims.families["mean_field_mean_accuracy_value"] == "{name}_value"
+    assert claims.families["transpositions_within_a_chain"] == "transpositions_within_a_chain"
+
+
 def test_figures_of_the_page_of_results_have_headings_in_words() -> None:
     for study in load_atlas({"scale": "paper"}, CONFIG).studies.values():
         titles = [figure.title for figure in study.figures.values()]

@@ -19,6 +19,9 @@ STUDY = {
     "title": "A study",
     "paper": "Nobody, 2000.",
     "differences": ["Other rows.", "Other noise."],
+    "cites": "Nobody, 2000",
+    "could_be_read": "Only Table 1 could be read.",
+    "families": {},
     "findings": [
         {"statement": "Few errors are made", "claims": ["error", "growth"], "caveat": "One seed."},
         {"statement": "Errors are gone", "claims": ["gone", "growth", "error"]},

@@ -46,7 +46,9 @@ def test_the_first_page(page: Path) -> None:
         "In one minute", "What the paper does not say", "Published numbers", "What differs", "What is open",
         "Gallery", "How to check",
     ]  # fmt: skip
-    assert text(page).startswith("# A study\n\nNobody, 2000.\n\n**3 published numbers: 1 agrees, 1 differs,")
+    assert text(page).startswith(
+        "# A study\n\nNobody, 2000. Only Table 1 could be read.\n\n**3 published numbers: 1 agrees, 1 differs,"
+    )
     counts = "| **3 published numbers** | 1 differs | 1 agrees, 1 to run | – | – | tables (2), published files (1) |"
     assert counts in text(page)
     assert (
@@ -140,7 +142,7 @@ def test_texts_of_a_study_show_as_they_were_written(tmp_path: Path) -> None:
     write_judged(tmp_path / "claims.parquet", error=changed, growth=changed, far=changed)
     write_page(tmp_path / "made", study_view(**inputs))
     in_cell = SHOWN.replace("a|b", r"a\|b")
-    assert text(tmp_path / "made").startswith(f"# {SHOWN}\n\n{SHOWN}.\n")
+    assert text(tmp_path / "made").startswith(f"# {SHOWN}\n\n{SHOWN}. Only")
     assert f"**{SHOWN}** (&lt;script&gt;)" in text(tmp_path / "made")
     assert f"\n- {SHOWN}\n- \\# no\n- 1\\. no\n" in text(tmp_path / "made", "scores")
     assert f"\n## {SHOWN}\n\n![{SHOWN}](few.png)" in text(tmp_path / "made", "figures")

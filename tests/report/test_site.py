@@ -81,10 +81,11 @@ def test_a_page_has_what_was_asked_of_it(site: Path) -> None:
         (site / name).read_text(encoding="utf-8")
         for name in ("index.html", "small/figure-few.html", "small/run-mile.html")
     )
-    assert "Agrees in part</b> (reduced): Few errors are made (2 claims: 1 agrees, 1 does not hold)</li>" in start
+    assert "Agrees in part</b> (2 claims: 1 agrees, 1 does not hold): Few errors are made (reduced)</li>" in start
     assert (
-        '<b class="bad">Differs</b> (same): Errors are gone (3 claims: 1 agrees, 1 does not hold, 1 to run)<' in start
+        '<b class="bad">Differs</b> (3 claims: 1 agrees, 1 does not hold, 1 to run): Errors are gone (same)<' in start
     )
+    assert 'On other problems: <span class="key open">1 cannot tell</span>' in start
     assert "1 figure" not in start
     assert "3 figures · 2 runs" in start
     assert "<i>W</i><sub>1</sub>, in <code>file.csv</code>" in figure

@@ -5,10 +5,12 @@ from typing import get_args
 
 import pytest
 
-from bnn_atlas.claims.verdict import Verdict
+from bnn_atlas.claims.verdict import CHAINS, Verdict
 from bnn_atlas.config.claims.claim import Relation
-from bnn_atlas.report.text import KINDS, SIZES, duration
-from bnn_atlas.report.view import StudyView
+from bnn_atlas.report.page import write_page
+from bnn_atlas.report.site import write_site
+from bnn_atlas.report.text import KINDS, SIZES, duration, in_order
+from bnn_atlas.report.view import ELSEWHERE, HERE, Card, StudyView, _posterior
 from tests.claims.making import row, table
 from tests.report.making import REDUCED, STUDY, benchmark, study, study_jobs, write_judged
 
@@ -54,7 +56,7 @@ def test_an_erratum_is_no_difference_and_a_part_is_not_the_whole(tmp_path: Path,
 
 
 def test_what_is_open_has_distance_cause_experiment_and_cost(view: StudyView) -> None:
-    (growth, far), (ours,) = view.unsettled.values()
+    ((growth,), (far,)), ((ours,),) = view.unsettled.values()
     assert (growth.statement, growth.distance, growth.size) == ("It grows by −0.3", "0.01 ± 0.02", "> 0.25")
     assert (growth.cause, growth.certainty, growth.decided_by) == ("another rule", "proved", "a run")
     assert (far.cost, far.command) == ("2 min", "snakemake --cores 2 mile --config scale=laptop")
@@ -122,7 +124,62 @@ def test_only_questions_of_this_project(tmp_path: Path) -> None:
     others = {name: {"study": "other"} for name in ("error", "growth", "gone", "far")}
     claims = write_judged(tmp_path / "own.parquet", **others)
     view = study(tmp_path, claims=claims, study=STUDY | {"findings": []})
-    assert view.sentence == "1 question of this project: 1 cannot tell."
+    assert view.sentence == "1 question of this project: 1 on other problems (1 cannot tell)."
+
+
+def test_counts_tell_other_problems_from_the_papers(tmp_path: Path) -> None:
+    both = write_judged(
+        tmp_path / "both.parquet", far={"identity": "another problem"}, error={"identity": "settings unknown"}
+    )
+    counts = study(tmp_path, claims=both).counts
+    assert counts[0].parts == {HERE: {"agrees": 1, "to run": 1}, ELSEWHERE: {"differs": 1}}
+    assert counts[0].words == "2 on the paper's problem (1 agrees, 1 to run), 1 on other problems (1 differs)"
+    assert counts[1].words == "1 does not hold", "where all are of the paper's problem, nothing is said"
+
+
+@pytest.mark.parametrize(
+    ("main", "others", "outcome"),
+    [
+        ("agrees", ["differs", "differs"], "Mixed"),
+        ("holds, smaller", ["does not hold", "cannot tell", "to run"], "Mixed"),
+        ("agrees", ["agrees", "differs", "cannot tell", "to run"], "Agrees in part"),
+        ("agrees", ["agrees", "to run"], "Agrees in part"),
+        ("does not hold", ["holds", "holds"], "Mixed"),
+        ("cannot tell", ["does not hold", "cannot tell"], "Not decided"),
+    ],
+)
+def test_a_finding_is_mixed_if_its_main_claim_speaks_for_less_than_half(
+    view: StudyView, main: str, others: list[str], outcome: str
+) -> None:
+    claim = view.claims[0]._replace(verdict=main)
+    assert Card("One", claim, in_order([main, *others]), "", "").outcome == outcome
+
+
+def test_claims_of_other_papers_name_them_before_the_place(tmp_path: Path) -> None:
+    papers = {"far": {"paper": "MILE, Somebody, ICLR"}, "ours": {"paper": "MILE, Somebody, ICLR"}}
+    claims = study(tmp_path, claims=write_judged(tmp_path / "papers.parquet", **papers)).claims
+    assert [claim.where for claim in claims] == [
+        "Table 1", "section 2", "Table 1", "MILE, x.csv", "this project's own question"
+    ]  # fmt: skip
+
+
+def test_families_have_one_row_each(tmp_path: Path) -> None:
+    alike = {name: {"verdict": "differs", "identity": "same"} for name in ("error", "growth", "far")}
+    families = {"error": "one", "growth": "other", "far": "one"}
+    view = study(
+        tmp_path, claims=write_judged(tmp_path / "alike.parquet", **alike), study=STUDY | {"families": families}
+    )
+    assert [[claim.name for claim in of] for of in view.unsettled["What differs"]] == [["error", "far"], ["growth"]]
+    write_page(tmp_path / "made", view)
+    write_site(tmp_path / "made", view)
+    assert "**differs** (same), as 1 more of this kind |" in (tmp_path / "made" / "README.md").read_text("utf-8")
+    assert "<summary>1 more of this kind</summary>" in (tmp_path / "made" / "index.html").read_text("utf-8")
+
+
+def test_the_head_says_how_many_claims_lack_chains_that_have_converged(view: StudyView) -> None:
+    runs = [run._replace(trust={0: "do not trust: R-hat 4"}) for run in view.runs]
+    claims = [*view.claims, view.claims[0]._replace(reason=f"{CHAINS}R-hat 4")]
+    assert "1 claim could not be decided without" in _posterior(runs, claims)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # What a study shows to readers who do not run it, as under docs/results/.
-from bnn_atlas.pipeline.claims import findings_of
+from bnn_atlas.pipeline.claims import about_claims
 from bnn_atlas.pipeline.figures import JUDGING, code
 from bnn_atlas.pipeline.targets import step_inputs
 from bnn_atlas.pipeline.study_page import KEPT, pages, so_far
@@ -30,7 +30,7 @@ rule write_site:
             {f"{name}: about": study.config.model_dump(include={"title", "paper", "differences"})}
             for name, study in ATLAS.studies.items()
         ],
-        *[{f"{study}: findings": findings_of(ATLAS, study)} for study in ATLAS.studies],
+        *[{f"{study}: claims": about_claims(ATLAS, study)} for study in ATLAS.studies],
         *code("bnn_atlas.report.page", "bnn_atlas.report.site", "bnn_atlas.kept", without=JUDGING),
         **told(pages=lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, f"{RESULTS}/site", ATLAS.studies, kept=False)),
     message:

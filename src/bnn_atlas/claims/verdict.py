@@ -34,6 +34,8 @@ OF_MEAN = {"rmse", "rmse_original_units"}
 """Metrics that depend only on the predictive mean."""
 TO_MEASURE, ONE_FIT, ONE_SET = "to measure again", "one fit", "one set of chains"
 """Why an error is not known."""
+CHAINS = "chains: "
+"""What a reason begins with if chains have not converged on which a claim depends."""
 SAME_SHELL = 0.1
 """Largest relative change of theta^2 up to which chains count as having stayed at their warm starts."""
 
@@ -338,16 +340,16 @@ def _says_nothing(claim: Claim, rows: Sequence[Repetition], study: ClaimedStudy,
     behind = study.runs_behind(claim)
     words = [*(_unconverged(row, study, measured) for row in rows), *_unconverged_behind(claim, study, measured)]
     if word := next(filter(None, words), ""):
-        return Problem(f"chains: {word}", "chains that have converged")
+        return Problem(CHAINS + word, "chains that have converged")
     divergent = [why for (run, _), why in measured.divergent.items() if run in behind and not _about_chains(rows)]
     if why := next(iter(divergent), ""):
-        return Problem(f"chains: {why}", "chains without divergent steps")
+        return Problem(CHAINS + why, "chains without divergent steps")
     unsettled = [why for (run, _), why in measured.unsettled_noises.items() if run in behind]
     if (why := next(iter(unsettled), "")) and not _whatever_the_noise(claim, rows, study):
         return Problem(why, "a fit whose noise has converged")
     of_referee = (measured.unmixed_referees.get((row.run, row.split)) for row in rows if row.metric in OF_REFEREE)
     if why := next(filter(None, of_referee), ""):
-        return Problem(f"chains: {why}", "a referee whose chains have mixed")
+        return Problem(CHAINS + why, "a referee whose chains have mixed")
     if claim.given is not None and (first := judge(claim.given, study, measured)).verdict not in HOLDS:
         return Problem(f"{claim.given}, which has to hold first: {first.verdict}", f"that {claim.given} holds")
     return None

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bnn_atlas.claims.plan import OF_ROWS, claimed_study
+from bnn_atlas.config.claims.load import ClaimsConfig
 from bnn_atlas.config.runs.expansion import leaves
 from bnn_atlas.config.runs.studies import Run
 from bnn_atlas.config.settings import Atlas
@@ -24,10 +25,15 @@ def claimed_studies(atlas: Atlas, studies: Iterable[str]) -> list[dict[str, Any]
     ]
 
 
-def findings_of(atlas: Atlas, study: str) -> list[dict[str, Any]]:
-    """The findings of a study as plain data; empty if it has no claims."""
-    claims = atlas.claims.get(study)
-    return [finding.model_dump(mode="json") for finding in claims.findings] if claims else []
+def about_claims(atlas: Atlas, study: str) -> dict[str, Any]:
+    """What `report.view` has to know about the claims of a study besides their verdicts, as plain data."""
+    claims = atlas.claims.get(study) or ClaimsConfig(paper="", claims={})
+    return {
+        "cites": claims.paper,
+        "could_be_read": claims.could_be_read or "",
+        "families": claims.families,
+        "findings": [finding.model_dump(mode="json") for finding in claims.findings],
+    }
 
 
 def compared_predictions(atlas: Atlas, paths: Paths, studies: Iterable[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from bnn_atlas.config.runs.expansion import leaves, run_rows
 from bnn_atlas.config.runs.studies import Run
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.inference.fingerprint import code_of_draws
-from bnn_atlas.pipeline.claims import claimed_studies, compared_predictions, findings_of
+from bnn_atlas.pipeline.claims import about_claims, claimed_studies, compared_predictions
 from bnn_atlas.pipeline.figures import Figure, Figures
 from bnn_atlas.pipeline.inputs import Inputs
 from bnn_atlas.pipeline.params import run_settings
@@ -65,7 +65,7 @@ def page_plan(atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, stud
     return {
         "name": study,
         "about": {
-            "study": about | {"findings": findings_of(atlas, study)},
+            "study": about | about_claims(atlas, study),
             "scale": atlas.settings.scale,
             "rows": run_rows(atlas.studies[study]),
             "captions": figures.captions(study),

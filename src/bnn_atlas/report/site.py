@@ -39,7 +39,7 @@ def write_site(folder: Path, view: StudyView) -> None:
         "title": view.title,
         "paper": view.paper,
         "scale": view.scale,
-        "counts": [{"title": one.title, "total": one.total, "verdicts": one.verdicts} for one in view.counts],
+        "counts": [{"title": one.title, "total": one.total, "parts": one.parts} for one in view.counts],
         "findings": {title: [_told(card) for card in view.cards if card.outcome == title] for title in OUTCOMES},
         "figures": len(view.figures),
         "runs": len(view.runs),
@@ -57,6 +57,7 @@ def write_start(folder: Path) -> None:
 
 
 def _told(card: Card) -> str:
-    """A finding on the start page, after its outcome: of which problem its main claim speaks, and its other claims."""
-    text = f"({card.claim.identity}): {card.statement}" if card.claim.identity else card.statement
-    return text + (f" ({card.behind})" if len(card.verdicts) > 1 else "")
+    """A finding on the start page, after its outcome: its claims, and of which problem its main claim speaks."""
+    behind = f" ({card.behind})" if len(card.verdicts) > 1 else ""
+    identity = f" ({card.claim.identity})" if card.claim.identity else ""
+    return f"{behind}: {card.statement}{identity}"

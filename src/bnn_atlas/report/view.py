@@ -10,7 +10,7 @@ import pandas as pd
 from bnn_atlas.claims.plan import IDENTITIES
 from bnn_atlas.claims.rules import Verdict
 from bnn_atlas.claims.texts import Numbers as Measured
-from bnn_atlas.claims.verdict import leading
+from bnn_atlas.claims.verdict import CHAINS, leading
 from bnn_atlas.config.language.base import plural
 from bnn_atlas.files import read_parquet
 from bnn_atlas.kept import Made, Origin, Place, RuleTime, farthest, made_on, rule_times
@@ -27,14 +27,17 @@ MOST_NAMED = 6
 IN_FIGURE = -1
 """Stands for the split of a figure's number."""
 OUTCOMES = {
-    "Agrees": ("good",),
-    "Agrees in part": ("partly",),
-    "Differs": ("bad",),
-    "Erratum": ("note",),
-    "Not decided": ("open",),
-    "To run": ("run",),
+    "Agrees": "good",
+    "Agrees in part": "partly",
+    "Differs": "bad",
+    "Mixed": "mixed",
+    "Erratum": "note",
+    "Not decided": "open",
+    "To run": "run",
 }
-"""What came of a finding -> the kinds of its main claim (`text.KINDS`); the second also if not all claims agree."""
+"""What came of a finding -> the kind of its main claim (`text.KINDS`), or `mixed`."""
+HERE, ELSEWHERE = "on the paper's problem", "on other problems"
+"""Where claims were tested, as the counts of a study tell them apart."""
 UNSETTLED = {"What differs": ("bad", "note"), "What is open": ("open",)}
 """Heading of a table of claims -> the kinds that it has."""
 TEXTS = (
@@ -42,6 +45,13 @@ TEXTS = (
     "decided_by", "result", "erratum", "trust", "figure", "finding",
 )  # fmt: skip
 """Columns of the table of claims that are texts of a `Claim`."""
+ORIGINS = {
+    Origin.HERE: "from runs made here",
+    Origin.ARCHIVE: "from an archive of results",
+    Origin.CLONE: "from results in the repository",
+    Origin.EARLIER: "from results in the repository, of an earlier version of the code",
+}
+"""Where results come from -> its words after a number of claims."""
 WORDS = ("point", "at", "note", "trust")
 """Columns of the summary that hold text and may be empty."""
 
@@ -72,6 +82,10 @@ class Claim(NamedTuple):
     trust: str
     figure: str
     finding: str
+    family: str
+    """The entry in the file of claims that it was made from, alone or with others."""
+    source: str
+    """Short name of where it was read, if that is not the study's paper."""
     reduced: tuple[int, ...]
     """Which of the study's `reductions`."""
     rows: tuple[str, ...]
@@ -97,7 +111,9 @@ class Claim(NamedTuple):
     @property
     def where(self) -> str:
         """Where it was read."""
-        return "this project's own question" if self.read_in == OWN else self.place or READ_IN[self.read_in]
+        if self.read_in == OWN:
+            return "this project's own question"
+        return ", ".join(filter(None, (self.source, self.place or READ_IN[self.read_in])))
 
 
 class Count(NamedTuple):
@@ -119,6 +135,20 @@ class Count(NamedTuple):
         """Number of claims."""
         return sum(self.verdicts.values())
 
+    @property
+    def parts(self) -> dict[str, dict[str, int]]:
+        """`HERE` and `ELSEWHERE`, as far as there are claims -> verdict -> number."""
+        elsewhere = self.of[IDENTITIES[-1]]
+        here = in_order(v for name, of in self.of.items() if name != IDENTITIES[-1] for v in Counter(of).elements())
+        return {title: of for title, of in ((HERE, here), (ELSEWHERE, elsewhere)) if of}
+
+    @property
+    def words(self) -> str:
+        """How many have each verdict, on the paper's problem and on others."""
+        if self.parts.keys() <= {HERE}:
+            return counted(self.verdicts)
+        return ", ".join(f"{sum(of.values())} {title} ({counted(of)})" for title, of in self.parts.items())
+
 
 class Card(NamedTuple):
     """A finding, with the numbers of the claim that decides it."""
@@ -133,11 +163,15 @@ class Card(NamedTuple):
 
     @property
     def outcome(self) -> str:
-        """The key of `OUTCOMES` for the finding as a whole."""
-        kinds = {KINDS[Verdict(verdict)] for verdict in self.verdicts}
-        if self.claim.kind == "good" and kinds != {"good"}:
-            return "Agrees in part"
-        return next(title for title, of in OUTCOMES.items() if self.claim.kind in of)
+        """The key of `OUTCOMES` for the finding: that of its main claim, if half of those judged share it."""
+        kinds = Counter(KINDS[Verdict(verdict)] for verdict in Counter(self.verdicts).elements())
+        judged = kinds.total() - kinds["run"]
+        main = self.claim.kind
+        alike = kinds["good"] + kinds["partly"] if main in ("good", "partly") else kinds[main]
+        if 2 * alike < judged:
+            return "Mixed"
+        kind = "partly" if main == "good" and kinds.keys() != {"good"} else main
+        return next(title for title, of in OUTCOMES.items() if of == kind)
 
     @property
     def behind(self) -> str:
@@ -188,12 +222,14 @@ class StudyView(NamedTuple):
     name: str
     title: str
     paper: str
+    could_be_read: str
+    """What of the paper could be read, in a sentence or two; empty for all of it."""
     scale: str
     command: str
     sentence: str
     counts: list[Count]
     """Of all claims or, with `count_here`, of those that results made here answer."""
-    origins: dict[str, int]
+    origins: dict[Origin, int]
     """Where answers come from -> number of claims."""
     count_here: bool
     posterior: str
@@ -202,8 +238,8 @@ class StudyView(NamedTuple):
     """Findings that the paper does not have."""
     forest: dict[str, list[Mark]]
     """Where published numbers were read -> the numbers that have been judged."""
-    unsettled: dict[str, list[Claim]]
-    """Key of `UNSETTLED` -> its claims."""
+    unsettled: dict[str, list[list[Claim]]]
+    """Key of `UNSETTLED` -> its claims, those of one family with one verdict together."""
     to_run: dict[str, list[Claim]]
     """What would settle claims that were not run -> these claims."""
     claims: list[Claim]
@@ -232,9 +268,10 @@ class StudyView(NamedTuple):
     @property
     def answers(self) -> str:
         """How many claims are answered by results of each origin, in a sentence or two; empty for none."""
-        listed = ", ".join(f"{number} {origin}" for origin, number in self.origins.items())
-        only = " Only those made here are counted." if self.count_here else ""
-        return f"Claims by the origin of the results that answer them: {listed}.{only}" if listed else ""
+        listed = ", ".join(f"{number} {ORIGINS[origin]}" for origin, number in self.origins.items())
+        only = " Only those from runs made here are counted." if self.count_here else ""
+        total = sum(self.origins.values())
+        return f"{total} of {plural(len(self.claims), 'claim')} were answered: {listed}.{only}" if listed else ""
 
 
 def study_view(
@@ -262,8 +299,9 @@ def study_view(
     """The view of one study at one scale.
 
     Args:
-        study: `name`, `title`, `paper`, `differences` (a sentence each) and `findings` (fields of
-            `config.claims.load.Finding`).
+        study: `name`, `title`, `paper`, `differences` (a sentence each), `findings` (fields of
+            `config.claims.load.Finding`), `cites` (what claims cite unless they are from elsewhere), `could_be_read`
+            (of the paper) and `families` (claim -> the family that it belongs to).
         scale: name of the scale.
         command: the commands that make the results.
         files: the PNG, CSV and LaTeX files of all figures, named after the figure.
@@ -291,7 +329,9 @@ def study_view(
     took = _seconds(study["name"], jobs)
     origin = {**origins, **{(name, IN_FIGURE): one for name, one in drawn.items()}}
     found = (
-        [] if judged is None else [_claim(row, reductions, took, entries, origin) for row in judged.to_dict("records")]
+        []
+        if judged is None
+        else [_claim(row, study, reductions, took, entries, origin) for row in judged.to_dict("records")]
     )
     pictures = {figure.name for figure in pictured if figure.picture}
     measured = Measured({} if judged is None else dict(zip(judged["claim"], judged["here"], strict=True)), table)
@@ -307,13 +347,14 @@ def study_view(
         name=study["name"],
         title=study["title"],
         paper=study["paper"].rstrip("."),
+        could_be_read=study["could_be_read"],
         scale=scale,
         command=command,
         sentence=sentence(counts) or ("No claim is answered by results made here." if found else ""),
         counts=counts,
-        origins={one.value: n for one in Origin if (n := sum(claim.origin == one for claim in found))},
+        origins={one: n for one in Origin if (n := sum(claim.origin == one for claim in found))},
         count_here=count_here,
-        posterior=_posterior(ran),
+        posterior=_posterior(ran, found),
         cards=[card for card in cards if card.claim.read_in != OWN],
         own=[card for card in cards if card.claim.read_in == OWN],
         forest=_forest(found),
@@ -369,12 +410,13 @@ def count(claims: Collection[Claim]) -> list[Count]:
 def sentence(counts: Sequence[Count]) -> str:
     """What came out, in one sentence; empty without claims."""
     papers = [one for one in counts if one.read.keys() != {OWN}] or counts
-    text = "; ".join(f"{one.total} {one.title}: {counted(one.verdicts)}" for one in papers)
+    text = "; ".join(f"{one.total} {one.title}: {one.words}" for one in papers)
     return f"{text}." if text else ""
 
 
 def _claim(
     row: Mapping[Hashable, Any],
+    study: Mapping[str, Any],
     reductions: Sequence[str],
     took: Mapping[str, float],
     entries: Mapping[str, str],
@@ -392,6 +434,8 @@ def _claim(
         **texts,
         name=row["claim"],
         citation=row["paper"],
+        family=study["families"].get(row["claim"], row["claim"]),
+        source="" if row["paper"] == study["cites"] else row["paper"].partition(",")[0],
         paper=signed(row["paper_text"]),
         at_infinity="" if at_infinity is None else brief(at_infinity),
         size=asked(row["relation"], size),
@@ -430,9 +474,12 @@ def _forest(claims: Collection[Claim]) -> dict[str, list[Mark]]:
     return found
 
 
-def _unsettled(kinds: Collection[str], claims: Collection[Claim]) -> list[Claim]:
-    """Claims of some kinds: the paper's before our own, and first those behind a finding."""
-    return sorted((c for c in claims if c.kind in kinds), key=lambda c: (c.read_in == OWN, not c.finding))
+def _unsettled(kinds: Collection[str], claims: Collection[Claim]) -> list[list[Claim]]:
+    """Claims of some kinds, by family: the paper's before our own, and first those behind a finding."""
+    families: dict[tuple[str, ...], list[Claim]] = {}
+    for claim in sorted((c for c in claims if c.kind in kinds), key=lambda c: (c.read_in == OWN, not c.finding)):
+        families.setdefault((claim.family, claim.verdict, claim.identity), []).append(claim)
+    return list(families.values())
 
 
 def _about(figure: str, claims: Collection[Claim]) -> list[Claim]:
@@ -532,8 +579,8 @@ def _runs(
     ]
 
 
-def _posterior(runs: Iterable[Run]) -> str:
-    """Whether chains sample the posterior, in one sentence; empty without chains."""
+def _posterior(runs: Iterable[Run], claims: Iterable[Claim]) -> str:
+    """Whether chains sample the posterior, and which claims need them to; empty without chains."""
     statuses: dict[str, list[str]] = {}
     for run in runs:
         words = [text for text in run.trust.values() if text != NO_CHAIN]
@@ -549,9 +596,11 @@ def _posterior(runs: Iterable[Run]) -> str:
     if not entries:
         return f"{text}."
     named = ", ".join(entries[:MOST_NAMED]) + (" and others" if len(entries) > MOST_NAMED else "")
+    unmixed = sum(claim.reason.startswith(CHAINS) for claim in claims)
     return (
         f"{text} ({named}). Averages of runs that are not to be trusted can be compared with the paper's, but are not "
-        "averages over the posterior."
+        "averages over the posterior. Only claims that rest on a reference posterior, or on the bias that a sampler's "
+        f"steps cause, need chains that have converged, and {plural(unmixed, 'claim')} could not be decided without."
     )
 
 

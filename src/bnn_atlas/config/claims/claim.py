@@ -118,7 +118,7 @@ class Claim(Model):
     """One statement of a paper that a metric can test."""
 
     paper: Text | None = None
-    """Citation, if it differs from the `paper` of the file."""
+    """Citation, if it differs from the `paper` of the file. What stands before its first comma is its short name."""
     read_in: ReadIn
     """Where the claim comes from. `file`: files that were published with the paper; `own`: not from the paper, but a
     question of this project."""

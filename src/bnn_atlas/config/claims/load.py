@@ -295,6 +295,9 @@ class ClaimsFile(Model):
 
     paper: Text
     """Citation for claims that name no other."""
+    could_be_read: Text | None = None
+    """What of the paper could be read, and where its numbers come from, if its text could not be read; the study's page
+    begins with it."""
     findings: dict[str, FindingEntry] = Field(default_factory=dict)
     """Name -> finding. The results page begins with these (about ten); claims refer to them by name."""
     steps: dict[str, StepEntry] = Field(default_factory=dict)
@@ -327,9 +330,12 @@ class ClaimsConfig(Model):
     """The claims of a study, with families expanded."""
 
     paper: str
+    could_be_read: str | None = None
     findings: tuple[Finding, ...] = ()
     steps: dict[str, Step] = Field(default_factory=dict)
     claims: dict[str, Claim]
+    families: dict[str, str] = Field(default_factory=dict)
+    """Claim -> the entry in the file that it was made from."""
 
 
 def load_claims(path: Path, study: Study) -> ClaimsConfig:
@@ -351,7 +357,7 @@ def load_claims(path: Path, study: Study) -> ClaimsConfig:
         families = Families(entries, tuple(ClaimEntry.model_fields), _numbers(path), str(path))
     file = validated(ClaimsFile, data | {"claims": families.claims}, str(path), families.lines(path))
     with with_lines(path, lines=families.lines):
-        claims = _whole(file, path)
+        claims = _whole(file, path, {name: str(families.place(["claims", name])[1]) for name in families.claims})
         _check(claims, study, path)
     return claims
 
@@ -363,7 +369,7 @@ def _numbers(path: Path) -> Mapping[str, Number]:
         raise ConfigError(str(error)) from None
 
 
-def _whole(file: ClaimsFile, path: Path) -> ClaimsConfig:
+def _whole(file: ClaimsFile, path: Path, families: dict[str, str]) -> ClaimsConfig:
     """The configuration with each finding and step listing the claims that name it."""
     for name, claim in file.claims.items():
         for what, there in (("finding", file.findings), ("step", file.steps)):
@@ -390,7 +396,14 @@ def _whole(file: ClaimsFile, path: Path) -> ClaimsConfig:
         name: Claim(**{key: getattr(entry, key) for key in entry.model_fields_set})
         for name, entry in file.claims.items()
     }
-    return ClaimsConfig(paper=file.paper, findings=tuple(findings), steps=steps, claims=claims)
+    return ClaimsConfig(
+        paper=file.paper,
+        could_be_read=file.could_be_read,
+        findings=tuple(findings),
+        steps=steps,
+        claims=claims,
+        families=families,
+    )
 
 
 def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
