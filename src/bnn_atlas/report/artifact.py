@@ -3,7 +3,9 @@
 `python -m bnn_atlas.report.artifact` writes it.
 """
 
+import math
 from collections import defaultdict
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,8 +33,9 @@ def artifact(root: Path) -> dict[str, Any]:
     """What the page says, for its template, from the files of a repository."""
     atlas = load_atlas(read_settings(root / "config" / "config.yaml") | {"scale": "laptop"}, root / "config")
     steps: list[dict[str, Any]] = []
-    deviations: dict[str, Any] = {}
+    deviations: list[tuple[str, Any]] = []
     draws: list[str] = []
+    used: set[str] = set()
     for study, config in atlas.claims.items():
         kept = root / "docs" / "results" / study
         expected = {row["claim"]: row for row in read_rows(kept / "claims.csv")}
@@ -45,12 +48,14 @@ def artifact(root: Path) -> dict[str, Any]:
             runs = _runs(atlas, study, claims)
             rows = [expected[claim] for claim in claims if claim in expected]
             parts = jobs["job"].str.split("/")
-            minutes = jobs.loc[(parts.str[0] == study) & parts.str[1].isin(runs), "cpu_seconds"].sum() / 60
+            of_runs = jobs[(parts.str[0] == study) & parts.str[1].isin(runs)]
+            minutes = of_runs[["seconds", "cpu_seconds"]].max(axis=1).sum() / 60
             groups = _groups(rows) if name == SHARED else {"and all above": rows}
             steps.append({"study": study, "name": name, "groups": groups, "minutes": minutes})
             if name == SHARED:
                 failed = [row for row in rows if KINDS[Verdict(row["verdict"])] in ("bad", "note")]
-                deviations |= {f"{study}: {row['statement']}": row for row in failed}
+                deviations += [(study, row) for row in failed]
+                used |= _datasets(atlas, study, runs)
                 known = made[made["run"].isin(runs) & (made["draws"] != "")]
                 draws += map("{} {} {}".format, known["run"], known["split"], known["draws"])
     draws += [""] * (-len(draws) % ACROSS)
@@ -59,7 +64,9 @@ def artifact(root: Path) -> dict[str, Any]:
         "steps": steps,
         "deviations": deviations,
         "draws": columns([draws[n : n + ACROSS] for n in range(0, len(draws), ACROSS)]),
-        "hosts": _hosts(atlas),
+        "hosts": _hosts(atlas, used),
+        "minutes": (total := sum(step["minutes"] for step in steps if step["name"] == SHARED)),
+        "takes": takes(total),
         "scale": atlas.settings.scale,
         "verdicts": lambda rows: counted(in_order(row["verdict"] for row in rows)),
         "tolerance": _tolerance,
@@ -87,11 +94,24 @@ def _tolerance(rows: list[Any]) -> str:
     return ", ".join(sizes) if len(sizes) <= TOLERANCES else "each its own"
 
 
-def _hosts(atlas: Atlas) -> dict[str, list[str]]:
-    """Publisher's host -> the data sets that it has."""
+def takes(minutes: float) -> str:
+    """The time of a step in words: its core-minutes on two cores, rounded up to five minutes."""
+    return f"about {5 * math.ceil(minutes / 10)} minutes on two cores"
+
+
+def _datasets(atlas: Atlas, study: str, runs: Collection[str]) -> set[str]:
+    """The data sets of some runs, with those on which the runs are evaluated or that they are compared with."""
+    found: set[str] = set()
+    for config in (atlas.studies[study].runs[run].config for run in runs):
+        found |= {config.dataset, *config.evaluate.out_of_distribution, *config.evaluate.references}
+    return found
+
+
+def _hosts(atlas: Atlas, used: Collection[str]) -> dict[str, list[str]]:
+    """Publisher's host -> the data sets in use that it has."""
     found: dict[str, list[str]] = {}
     for name, entry in atlas.datasets.items():
-        for file in entry.files:
+        for file in entry.files if name in used else ():
             host = urlsplit(str(file.url)).netloc if file.url else ""
             if host and name not in found.setdefault(host, []):
                 found[host].append(name)
