@@ -165,8 +165,30 @@ def test_the_demo_ends_on_how_many_checks_hold(tmp_path: Path, monkeypatch: pyte
         {"paper": "p", "steps": checks, "claims": {"error": CLAIM}}).steps})}  # fmt: skip
     page(Path("results/demo/site/small"), {"claim": "error"})
     assert lines(claims=claims)[-1] == "1 of 1 checks hold"
-    page(Path("results/demo/so_far/small"), {"claim": "error", "verdict": "differs", "reason": "by 0.4"})
+    failed = {"claim": "error", "verdict": "differs", "reason": "by 0.4"}
+    page(Path("results/demo/so_far/small"), failed)
     assert lines(frozenset({"checks"}), claims=claims)[1:] == ["0 of 1 checks hold", "  error: differs: by 0.4"]
+
+
+def test_the_whole_demo_fails_if_a_check_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page(Path("results/demo/site/small"), {"claim": "error", "verdict": "differs"})
+    checks = CLAIMS.model_copy(update={"steps": {"checks": CLAIMS.steps["evaluate"]}})
+    atlas = SimpleNamespace(settings=SimpleNamespace(scale="demo"), studies={"small": None}, claims={"small": checks})
+    figures, known = SimpleNamespace(not_made=[]), SimpleNamespace()
+    assert farewell(atlas, Paths("results/demo"), figures, known, None, frozenset(), 1.0).lost == ["error"]
+
+
+def test_claims_of_which_nothing_is_expected_are_counted_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made, kept = Path("results/demo/so_far/small"), Path("docs/results/small")
+    page(made, {"claim": "error"})
+    page(kept, {"claim": "error", "verdict": "to run"})
+    runs(made, "abc", "EPYC")
+    runs(kept, "abc", "EPYC")
+    assert lines(frozenset({"evaluate"}))[-2:] == [
+        "0 of 0 claims came out as expected", "1 further claim: nothing expected yet",
+    ]  # fmt: skip
 
 
 def test_the_name_of_a_run_ends_with_its_scores_and_how_they_are_judged() -> None:

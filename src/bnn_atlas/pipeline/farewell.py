@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bnn_atlas.config.claims.load import claims_of, figures_of
+from bnn_atlas.config.language.base import plural
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.native.build import LOST, library
 from bnn_atlas.pipeline.claims import claim_targets
@@ -32,7 +33,7 @@ class Farewell(NamedTuple):
 
     text: str
     lost: list[str]
-    """Claims of the steps that were asked for that did not come out as expected."""
+    """Claims that did not come out as expected: of the steps that were asked for, or of the demo's checks."""
 
 
 def farewell(
@@ -78,9 +79,11 @@ def farewell(
         *_indented(NEXT[atlas.settings.scale]),
         "  docs/index.md, all that can be done from here",
     ]
+    lost: list[str] = []
     if atlas.settings.scale == "demo" and CHECKS in steps(atlas.claims):
-        lines += _checks(atlas, f"{paths.results}/site").lines
-    return Farewell("\n".join(lines), [])
+        found = _checks(atlas, f"{paths.results}/site")
+        lines, lost = lines + found.lines, found.lost
+    return Farewell("\n".join(lines), lost)
 
 
 def _not_compiled() -> list[str]:
@@ -138,7 +141,9 @@ def _checked(step: str, atlas: Atlas, paths: Paths) -> Checked:
         found.append(one)
     number, lost = sum(one.number for one in found), [name for one in found for name in one.lost]
     lines += ["", *dict.fromkeys(line for one in found for line in one.machines)]
-    lines.append(f"{number - len(lost)} of {number} claims came out as expected" + _named(lost))
+    open_ = sum(one.unexpected for one in found)
+    lines.append(f"{number - len(lost)} of {number} claims came out as expected{_named(lost)}")
+    lines += [f"{plural(open_, 'further claim')}: nothing expected yet"] * bool(open_)
     return Checked(lines, number, lost, [])
 
 

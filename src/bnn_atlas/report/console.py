@@ -30,10 +30,13 @@ class Checked(NamedTuple):
 
     lines: list[str]
     number: int
+    """How many of the claims there is a verdict to expect for, or that results made here do not answer."""
     lost: list[str]
     """Claims without the verdict that was expected, or that results made here do not answer."""
     machines: list[str]
     """Where the runs were made, and where those that came with the clone."""
+    unexpected: int = 0
+    """Claims that results made here answer, and of which nothing is expected."""
 
 
 def checked(page: Path, kept: Path, claims: Collection[str], figures: Mapping[str, Collection[str]]) -> Checked:
@@ -51,13 +54,14 @@ def checked(page: Path, kept: Path, claims: Collection[str], figures: Mapping[st
     made, published = (
         {(row["run"], row["split"]): row for row in read_rows(folder / "kept" / "runs.csv")} for folder in (page, kept)
     )
-    lines, lost, used = [], [], set()
+    lines, lost, used, unexpected = [], [], set(), 0
     for row in rows:
         verdict, wanted = row["verdict"], expected.get((row["claim"], row["scale"]), "")
         here = row["origin"] == Origin.HERE
         as_expected = not wanted or wanted == verdict
         if not (here and as_expected):
             lost.append(row["claim"])
+        unexpected += here and not wanted
         runs = {one.split(": ")[1].split(" split ")[0] for one in row["rows"].split("; ") if one}
         runs = {run for name in runs for run in figures.get(name, [name])}
         places = [place for place in made if place[0] in runs]
@@ -76,7 +80,7 @@ def checked(page: Path, kept: Path, claims: Collection[str], figures: Mapping[st
         for where, of in (("made on", made), ("published draws", published))
         if (names := dict.fromkeys(_machine(of[place]) for place in sorted(used) if place in of))
     ]
-    return Checked(lines, len(claims), lost, machines)
+    return Checked(lines, len(claims) - unexpected, lost, machines, unexpected)
 
 
 def _draws(
