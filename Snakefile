@@ -64,7 +64,7 @@ for handler in workflow.logger_manager.get_log_handlers():
     if type(handler).__module__ == "snakemake_logger_plugin_bnn_atlas":
         handler.describe = lambda changed: changes_text(ATLAS, Path(workflow.basedir) / "config" / "studies", changed)
         handler.estimate = lambda: estimate(
-            hooks.jobs_to_run(workflow, BENCHMARKS),
+            hooks.jobs_to_run(workflow, BENCHMARKS, STEPS),
             Times(Path(BENCHMARKS), Path(workflow.basedir) / KEPT, SCALE),
             workflow.resource_settings.cores,
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bnn_atlas.pipeline.estimate import Estimate, Times, estimate
+from bnn_atlas.pipeline.estimate import JUDGING, JUDGING_SECONDS, Estimate, Times, estimate
 
 
 def recorded(folder: Path, name: str, seconds: float, cpu: float) -> None:
@@ -35,6 +35,7 @@ def kept(folder: Path, scale: str) -> Path:
         ("sample/study/run/split5/block0", 150.0, True),  # of the same run
         ("sample/study/new/split0/block0", 7.0, False),  # of the same rule, in the results first
         ("predict/study/run/split0/test", 103.0, False),  # of any rule
+        (JUDGING, JUDGING_SECONDS, False),
     ],
 )
 def test_the_nearest_record_counts(tmp_path: Path, name: str, seconds: float, is_known: bool) -> None:

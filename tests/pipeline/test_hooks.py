@@ -155,9 +155,12 @@ def test_what_the_jobs_of_a_plan_wait_for(tmp_path: Path) -> None:
         "rule two:\n    input: 'one.txt'\n    output: touch('two.txt')\n    threads: 2\n"
         "    benchmark: 'times/two/a.tsv'\n\n"
         "rule one:\n    output: touch('one.txt')\n    threads: 8\n\n"
-        "onstart:\n    print('plan', sorted(jobs_to_run(workflow, 'times')))\n"
+        "rule check:\n    input: 'two.txt'\n    script: 'check.py'\n\n"
+        "onstart:\n    print('plan', sorted(jobs_to_run(workflow, 'times', ['check'])))\n"
     )
-    assert "plan [(0, 'two/a', 2, [1]), (1, None, 2, [])]" in run_snakemake(tmp_path).stdout
+    (tmp_path / "check.py").touch()
+    said = run_snakemake(tmp_path, "check").stdout
+    assert "plan [(0, 'judging', 1, [1]), (1, 'two/a', 2, [2]), (2, None, 2, [])]" in said
 
 
 def test_what_the_executor_plugin_uses() -> None:

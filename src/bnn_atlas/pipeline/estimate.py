@@ -13,6 +13,10 @@ from typing import NamedTuple
 DEMO_SECONDS = 0.8
 """Seconds per job at scale `demo` on one core: 336 core-seconds for 460 jobs, measured on an idle machine with two
 cores."""
+JUDGING = "judging"
+"""Name of the job of a step for checking claims: it has no benchmark, since Snakemake would take one for an output."""
+JUDGING_SECONDS = 95
+"""Seconds of this job on one core, measured with the pages of four studies."""
 SAMPLED = 20
 """Largest number of a rule's benchmarks that are read to estimate a job without one."""
 
@@ -78,8 +82,10 @@ class Times:
         """Seconds of a job on one core, and whether this time was recorded for this job or run.
 
         Args:
-            name: path of its benchmark below the folder of benchmarks, without the ending.
+            name: path of its benchmark below the folder of benchmarks, without the ending, or JUDGING.
         """
+        if name == JUDGING:
+            return JUDGING_SECONDS, False
         file = self._benchmarks / f"{name}.tsv"
         if self._made_times(_rule(name)) is not None and (own := seconds_in(file)) is not None:
             return own, True

@@ -1,8 +1,10 @@
 """A run as a whole: the targets on its command line, faster planning and scheduling, and its last lines."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
+
+from bnn_atlas.pipeline.estimate import JUDGING
 
 DEFAULT_LIMIT = (100, 1)
 """Jobs and seconds of `--max-jobs-per-timespan` unless a user gives another limit."""
@@ -33,15 +35,18 @@ def requested_targets(workflow: Any) -> frozenset[str]:
     return frozenset(workflow.dag_settings.targets)
 
 
-def jobs_to_run(workflow: Any, benchmarks: str) -> Iterator[tuple[int, str | None, int, list[int]]]:
+def jobs_to_run(
+    workflow: Any, benchmarks: str, steps: Collection[str] = ()
+) -> Iterator[tuple[int, str | None, int, list[int]]]:
     """The jobs of the plan, as `estimate` takes them.
 
-    Each is its number, the name of its benchmark below this folder (None if it has none), its cores, and the numbers of
-    the jobs of the plan that it waits for.
+    Each is its number, the name of its benchmark below this folder (None if it has none, JUDGING for the job of one of
+    these steps), its cores, and the numbers of the jobs of the plan that it waits for.
     """
     dag = workflow.dag
     for job in dag.needrun_jobs():
         name = str(job.benchmark).removeprefix(f"{benchmarks}/").removesuffix(".tsv") if job.benchmark else None
+        name = JUDGING if job.rule.name in steps else name
         before = [dag.jobid(other) for other in dag.job_dependencies(job) if dag.needrun(other)]
         yield dag.jobid(job), name, job.threads, before
 
