@@ -32,6 +32,19 @@ def asked(monkeypatch, capsys):
     return ask
 
 
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        ([], "0 jobs before took 0 s"),
+        ([2.0, 3.0], "2 jobs before took 5 s"),
+        ([None, None], "2 jobs before: times of 2 not recorded"),
+        ([None, 3.0], "2 jobs before: times of 1 not recorded, the others 3 s"),
+    ],
+)
+def test_times_of_an_archive_are_not_recorded(times, said):
+    assert why._before(times) == said
+
+
 @pytest.fixture
 def unplanned(monkeypatch):
     """No dry run, for what is said about the past."""

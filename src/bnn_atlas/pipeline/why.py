@@ -134,9 +134,19 @@ def _recorded(path: str, results: str, runs: Mapping[tuple[str, ...], Run]) -> d
         "Code": code + ["with edits that were not committed"] * bool(record.get("dirty")),
         "Packages": versions,
         "Machine": facts,
-        "When": [made, f"{plural(len(before), 'job')} before took {duration(sum(filter(None, times[1:])))}"],
+        "When": [made, _before(times[1:])],
         "Inputs": [_input(name, results) for name in record["inputs"]],
     }
+
+
+def _before(times: Sequence[float | None]) -> str:
+    """How long the jobs before took, as far as it is recorded; an archive has no times."""
+    known = [seconds for seconds in times if seconds is not None]
+    jobs = f"{plural(len(times), 'job')} before"
+    if len(known) == len(times):
+        return f"{jobs} took {duration(sum(known))}"
+    recorded = f", the others {duration(sum(known))}" if known else ""
+    return f"{jobs}: times of {len(times) - len(known)} not recorded{recorded}"
 
 
 def _input(name: str, results: str) -> str:
