@@ -35,7 +35,7 @@ def test_records_and_the_traceback_reach_the_file(tmp_path: Path, capsys: pytest
     assert "Traceback" in text
     assert "ValueError: no such chain" in text
     on_terminal = capsys.readouterr().err
-    assert "careful" in on_terminal
+    assert on_terminal == "job: careful\n"
     assert "half way" not in on_terminal
     assert "not compiled" not in on_terminal, "every job would repeat it"
     assert "no such chain" not in on_terminal  # Snakemake prints the log

@@ -24,7 +24,7 @@ def logged(path: str | Path) -> Iterator[None]:
     """Append log records, and the traceback of a failure, to the file at `path`.
 
     For an error of this package, which says what to do, only the message is logged, without a traceback. Warnings also
-    go to the terminal, unless all jobs would repeat them (`SAID_ONCE`).
+    go to the terminal, after the name of the job, unless all jobs would repeat them (`SAID_ONCE`).
     SIGTERM, such as at a cluster's time limit, ends the job with a line that says so.
     A failure ends the process with status 1 and no further output: Snakemake prints the log of a failed job.
 
@@ -37,6 +37,8 @@ def logged(path: str | Path) -> Iterator[None]:
     file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S"))
     terminal = logging.StreamHandler(sys.stderr)
     terminal.setLevel(logging.WARNING)
+    name = target.with_suffix("").as_posix().rpartition("/logs/")[2]
+    terminal.setFormatter(logging.Formatter(f"{name}: %(message)s"))
     terminal.addFilter(lambda record: record.name not in SAID_ONCE)
     root = logging.getLogger()
     atlas = logging.getLogger("bnn_atlas")
