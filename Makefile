@@ -73,7 +73,8 @@ lock: setup
 sbom: setup
 	mkdir -p results
 	uv tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py environment --pyproject pyproject.toml \
-	  --output-reproducible --output-file results/sbom.json $(BIN)/python
+	  --output-reproducible --output-file results/sbom.json.part $(BIN)/python
+	mv results/sbom.json.part results/sbom.json
 
 schema: setup
 	python -m bnn_atlas.config.pages.schema
