@@ -149,6 +149,7 @@ def test_a_figure_by_its_name_says_where_it_is_kept(asked, unplanned):
 def test_a_run_by_its_name_says_what_is_kept_of_it(asked, unplanned, name):
     said = asked(REPOSITORY, name)["Also kept"]
     assert "of scale laptop" in said
+    assert ("another problem" in said) == name.startswith("mnist1000")
     assert f"{name}_" not in said
 
 

@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 from bnn_atlas.config.language.base import ConfigError, did_you_mean, plural
 from bnn_atlas.config.runs.expansion import leaves
-from bnn_atlas.config.runs.studies import Run, Scale
+from bnn_atlas.config.runs.studies import Run, Scale, Study
 from bnn_atlas.config.settings import read_settings
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.r_setup import available
@@ -55,7 +55,7 @@ def why(asked: str, root: Path) -> str:
     runs: dict[tuple[str, ...], Run] = {(run.study, run.name): run for run in inputs.runs}
     named = next((paths.of(run, 0, "block0/trace.zarr") for run in inputs.runs if path in (run.name, run.entry)), path)
     figure = targets.figure(f"{study}_{Path(path).stem}" if study else path)
-    kept = {} if figure or "/" in path else _kept_runs(path)
+    kept = {} if figure or "/" in path else _kept_runs(path, atlas.studies)
     config = [f"scale={atlas.settings.scale}", *([f"studies=[{study}]"] if study else [])]
     if page and study in atlas.studies:
         own = {run.name for run in atlas.studies[study].runs.values() if run.config.problem == "own"}
@@ -161,19 +161,18 @@ def _other(own: bool, reductions: Iterable[str]) -> list[str]:
     return ["another problem", *(f"reduced from scale paper: {text}" for text in reductions)] if own else [*reductions]
 
 
-def _kept_runs(name: str) -> dict[str, list[str]]:
+def _kept_runs(name: str, studies: Mapping[str, Study]) -> dict[str, list[str]]:
     """Scale -> what is kept next to pages of the runs of a name, which may be that of an entry."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[tuple[str, str]]] = {}
     for page in sorted(file.parent.parent for file in Path(KEPT).glob(f"*/{FOLDER}/kept.json")):
         scale = _read(page, "kept")["scale"]
-        about = (
-            (f"{page}, of scale {scale}; {row['reductions'] or 'nothing reduced'}; {row['machine']}", row["run"])
-            for row in _rows(page, "runs")
-            if f"{row['run']}-".startswith(f"{name}-")
-        )
-        if texts := _grouped(about):
-            found.setdefault(scale, []).extend(texts)
-    return found
+        runs = studies[page.name].runs_at[scale] if page.name in studies else {}
+        for row in _rows(page, "runs"):
+            if row["run"] in runs and name in (row["run"], runs[row["run"]].entry):
+                other = _other(runs[row["run"]].config.problem == "own", filter(None, [row["reductions"]]))
+                text = "; ".join([f"{page}, of scale {scale}", *other, row["machine"]])
+                found.setdefault(scale, []).append((text, row["run"]))
+    return {scale: _grouped(texts) for scale, texts in found.items()}
 
 
 def _rows(page: Path, name: str) -> list[dict[str, str]]:
