@@ -175,7 +175,7 @@ def test_the_text_says_what_it_is_and_whether_to_trust_it(images: Made, curve: M
     assert "As a reference for other methods: **reference not converged: ESS 3**." in text
     assert "`layer0.weight` 3x48, `layer0.bias` 3" in text or "`layer0.bias` 3, `layer0.weight` 3x48" in text
     assert "indices count the publisher's 8 training rows, then the test rows" in text
-    assert "they count the rows of the data set's file" in open_reference(curve.archive).readme
+    assert "indices count the rows of the data set's file" in open_reference(curve.archive).readme
 
 
 def test_numpy_alone_reads_it(images: Made) -> None:
