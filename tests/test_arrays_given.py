@@ -235,9 +235,7 @@ def test_a_masked_array_without_masked_values_is_an_array() -> None:
     np.testing.assert_array_equal(data.x, X.astype("float32"))
 
 
-@pytest.mark.parametrize(
-    "folder", [None, 3, "", "file", "file/below", "a\0b", "/proc/draws", "/proc/self/fd", "long" * 100]
-)
+@pytest.mark.parametrize("folder", [3, "", "file", "file/below", "a\0b", "/proc/draws", "/proc/self/fd", "long" * 100])
 def test_a_folder_for_draws_is_a_folder(line: NetworkPosterior, folder: Any, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = tmp_path / folder if isinstance(folder, str) and folder else folder

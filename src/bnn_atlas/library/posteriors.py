@@ -57,7 +57,7 @@ class NetworkPosterior(NamedTuple):
             raise TypeError(
                 f"the posterior of {self.user.name} cannot be pickled: pickle the network, and call posterior_of again"
             )
-        return _built_again, (self.config, self.data, *self[3:])
+        return _built_again, (self.config, self.data, *self[3:-1])
 
     @property
     def dtype(self) -> Any:
