@@ -211,6 +211,10 @@ def test_runs_of_a_claim_are_repetitions(tmp_path: Path) -> None:
     study = load_study(study_file(tmp_path, run_edit(grid=grid)), "paper", DATASETS)
     with refused("claims.error.runs", "differ in likelihood.sigma;", "seed and split.seed only"):
         one(tmp_path, study)
+    samples = dict.fromkeys(("rows_1", "rows_2"), DATASETS["diabetes"])
+    both = load_study(study_file(tmp_path, run_edit(grid={"dataset": [*samples]})), "paper", DATASETS | samples)
+    assert len(both.runs) == 2
+    assert one(tmp_path, both).runs == ("one",), "two samples of the same rows"
     runs = [name for name in study.runs if name.endswith("sigma0.5")]
     for names in (runs, runs[1:2]):
         assert one(tmp_path, study, runs=names).runs == tuple(names)

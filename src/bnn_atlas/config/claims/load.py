@@ -24,6 +24,8 @@ from bnn_atlas.published import Number, read_published
 PLACE = re.compile(r"\{(?!(?:here|here_error)\})(\w+)(?::(words|,))?\}")
 """Placeholders in a text: `{key}`; `{key:words}` with spaces for '_'; `{key:,}` with commas between thousands. The
 placeholders `{here}` and `{=...}` are for measured numbers, which `claims.texts` fills in."""
+SAMPLE = re.compile(r"_\d+$")
+"""End of the name of a data set of which there are several samples, such as `sinusoids_1`."""
 MINUS = " - "
 """Separator between the keys of two published numbers of which the difference is taken."""
 
@@ -468,7 +470,7 @@ def _check_runs(names: tuple[str, ...], study: Study, where: str) -> None:
             if fields := _differences(first, _settings(run)):
                 raise ConfigError(
                     f"{where}: '{runs[0].name}' and '{run.name}' differ in {', '.join(fields)}; runs of a claim may "
-                    f"differ in {' and '.join(REPETITION)} only"
+                    f"differ in {' and '.join(REPETITION)} only (or in the sample of the data: name_1, name_2)"
                 )
 
 
@@ -530,8 +532,8 @@ def _check_rows(side: Side, study: Study, where: str) -> None:
 
 def _settings(run: Run) -> dict[str, Any]:
     """Dotted name -> value of the settings that have to be the same in all repetitions."""
-    dump = leaves(run.config.model_dump(mode="json"))
-    return {key: value for key, value in dump if key not in REPETITION + NAMES}
+    dump = dict(leaves(run.config.model_dump(mode="json"))) | {"dataset": SAMPLE.sub("", run.config.dataset)}
+    return {key: value for key, value in dump.items() if key not in REPETITION + NAMES}
 
 
 def _differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
