@@ -172,3 +172,10 @@ def test_claims_can_fail_and_cover_the_paper(claims: ClaimsConfig) -> None:
 def test_findings_are_of_the_paper_or_of_this_project(claims: ClaimsConfig) -> None:
     own = [claims.claims[finding.claims[0]].read_in == "own" for finding in claims.findings]
     assert (own.count(False), own.count(True)) == (7, 4)
+
+
+def test_sentences_that_only_a_summary_reports_say_so(claims: ClaimsConfig) -> None:
+    """Of the text, only the abstract could be read; the rest of the claims are of tables, figures and files."""
+    places = {claim.place for claim in claims.claims.values() if claim.read_in == "text" and claim.paper is None}
+    assert places
+    assert all(place and ("abstract" in place or place.endswith(", as reported by a summary")) for place in places)
