@@ -57,6 +57,7 @@ def test_a_number_of_full_size_is_not_answered_by_a_reduced_run(tmp_path: Path) 
         assert found.verdict == verdict
     found = judged(tmp_path, [row("single", 0.5)], claimed({"runs": ["single"], "full_size": True}, runs=reduced))
     assert "paper's settings, and this scale reduces single" in found.reason
+    assert (found.measured and found.measured.value, found.d) == (0.5, 0.0), "the value is shown, but not judged"
     assert "snakemake --cores 2 single --config scale=paper" in found.needed
     one = {"mile-seed1": planned("mile", {"seed": 1}, reductions=["grid.seed: [1, 2, 3] -> [1]"])}
     for rows in ([row("mile-seed1", 0.5)], []):

@@ -24,7 +24,7 @@ CLAIMS = judged(
     {"d": -0.1, "error": np.nan, "identity": "reduced"},
     {"relation": "above", "size": 0.01},
     {"place": "", "paper_value": np.nan},
-    {"verdict": "to run", "d": np.nan, "error": np.nan, "here": ""},
+    {"verdict": "to run", "d": 9.0, "error": 0.1},
     {"verdict": "cannot tell", "d": 0.1, "place": "table 1 (airfoil)"},
 )
 

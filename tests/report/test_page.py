@@ -54,7 +54,8 @@ def test_the_first_page(page: Path) -> None:
     assert (
         "**Few errors are made** (Table 1)<br>\n"
         "Agrees in part (2 claims: 1 agrees, 1 does not hold). The main one:<br>\n"
-        "**agrees** (reduced) The error is 0.5: paper 0.5, here 0.52 ± 0.02 (0.515 at infinitely many draws)<br>\n"
+        "**agrees** (reduced) The error is 0.5: paper 0.5, here 0.52 ± 0.02 "
+        "(0.515 ± 0.02 at infinitely many draws)<br>\n"
         "One seed.\n"
     ) in text(page)
     differs, still_open = text(page).partition("## What differs")[2].split("## What is open")

@@ -34,10 +34,23 @@ def test_claims_are_counted_by_kind_identity_and_place(view: StudyView) -> None:
     )
 
 
+def test_published_numbers_measured_at_a_reduction_are_counted_apart(tmp_path: Path) -> None:
+    found = [
+        study(tmp_path / name, claims=claims).counts[0].reduced
+        for name, d in (("within", 0.2), ("beyond", -0.3))
+        if (tmp_path / name).mkdir() is None
+        for claims in [write_judged(tmp_path / f"{name}.parquet", gone={"d": d, "here": "0.7", "rows": []})]
+    ]
+    assert found == [f" (measured reduced: 1, of which {beyond} beyond their size)" for beyond in (0, 1)]
+    view = study(tmp_path, claims=tmp_path / "beyond.parquet")
+    assert found[1] in view.sentence
+    assert "gone" not in [mark.claim.name for marks in view.forest.values() for mark in marks], "it is not judged"
+
+
 def test_findings_have_the_numbers_of_the_claim_that_decides(view: StudyView) -> None:
     first, second = view.cards
     assert (first.claim.name, first.behind) == ("error", "2 claims: 1 agrees, 1 does not hold")
-    assert (first.claim.paper, first.claim.here, first.claim.at_infinity) == ("0.5", "0.52 ± 0.02", "0.515")
+    assert (first.claim.paper, first.claim.here, first.claim.at_infinity) == ("0.5", "0.52 ± 0.02", "0.515 ± 0.02")
     assert first.figure == "few"
     assert (second.claim.name, second.figure) == ("growth", "few"), "the nearest problem that was run"
     assert [card.statement for card in view.own] == ["None is small"]

@@ -150,13 +150,16 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     nothing = Judgement(
         study, name, Verdict.TO_RUN, "", "", study.identity(claim), None, None, None, None, (), reductions, rows
     )
-    if claim.full_size and reductions:
+    small = bool(claim.full_size and reductions)
+    if small:
         reason = f"the number is one of the paper's settings, and this scale reduces {', '.join(reductions)}"
-        return nothing._replace(reason=reason, needed=f"scale paper: {study.command(_made(claim), 'paper')}")
+        nothing = nothing._replace(reason=reason, needed=f"scale paper: {study.command(_made(claim), 'paper')}")
     if problem := own.problem or (other and (other.problem or _same_row(own, other, study, claim))):
-        return nothing._replace(reason=problem.reason, needed=problem.needed)
+        return nothing if small else nothing._replace(reason=problem.reason, needed=problem.needed)
     every = (*own.rows, *(other.rows if other else ()))
     if why := _diverged(every, behind, measured):
+        if small:
+            return nothing
         unknown = nothing._replace(verdict=Verdict.CANNOT_TELL, trust=worst(trusts) if trusts else None)
         return unknown._replace(reason=f"{DIVERGED}: {why}", needed="a fit that does not diverge")
     judged = nothing._replace(
@@ -171,6 +174,8 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     found = judged.measured
     assert found is not None
     judged = judged._replace(d=found.value - claim.target, parts=(*found.parts, *_of_published(claim)))
+    if small:
+        return judged
     if unsaid := _says_nothing(claim, every, study, measured):
         return judged._replace(verdict=Verdict.CANNOT_TELL, reason=unsaid.reason, needed=unsaid.needed)
     d = found.value - claim.target

@@ -124,6 +124,8 @@ class Count(NamedTuple):
     """Identity -> verdict -> number."""
     read: dict[str, int]
     """Where they were read -> number."""
+    reduced: str
+    """How many of those to run were measured at a reduction, and what came out; empty if there are none."""
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -401,6 +403,7 @@ def count(claims: Collection[Claim]) -> list[Count]:
             titles[len(of) > 1],
             {name: in_order(claim.verdict for claim in of if claim.identity == name) for name in IDENTITIES},
             dict(Counter(claim.read_in for claim in of)),
+            _measured_reduced(of),
         )
         for titles, of in parts.items()
         if of
@@ -410,8 +413,15 @@ def count(claims: Collection[Claim]) -> list[Count]:
 def sentence(counts: Sequence[Count]) -> str:
     """What came out, in one sentence; empty without claims."""
     papers = [one for one in counts if one.read.keys() != {OWN}] or counts
-    text = "; ".join(f"{one.total} {one.title}: {one.words}" for one in papers)
+    text = "; ".join(f"{one.total} {one.title}: {one.words}{one.reduced}" for one in papers)
     return f"{text}." if text else ""
+
+
+def _measured_reduced(claims: Collection[Claim]) -> str:
+    """How many published numbers to run were measured at a reduction, and how many of them are beyond their size."""
+    off = [abs(claim.off) for claim in claims if claim.verdict == Verdict.TO_RUN and claim.off is not None]
+    beyond = sum(one > 1 for one in off)
+    return f" (measured reduced: {len(off)}, of which {beyond} beyond their size)" if off else ""
 
 
 def _claim(
@@ -437,7 +447,7 @@ def _claim(
         family=study["families"].get(row["claim"], row["claim"]),
         source="" if row["paper"] == study["cites"] else row["paper"].partition(",")[0],
         paper=signed(row["paper_text"]),
-        at_infinity="" if at_infinity is None else brief(at_infinity),
+        at_infinity="" if at_infinity is None else with_error(at_infinity, error),
         size=asked(row["relation"], size),
         distance="" if d is None else with_error(d, error),
         reduced=tuple(number for number, text in enumerate(reductions, 1) if text in set(row["reductions"])),
@@ -467,7 +477,7 @@ def _card(finding: Mapping[str, Any], claims: Sequence[Claim], measured: Measure
 def _forest(claims: Collection[Claim]) -> dict[str, list[Mark]]:
     found: dict[str, list[Mark]] = {}
     for claim in claims:
-        if claim.off is not None:
+        if claim.off is not None and claim.verdict != Verdict.TO_RUN:
             ends = (claim.off - claim.error, claim.off + claim.error)
             x, low, high = (max(-REACH, min(REACH, value)) for value in (claim.off, *ends))
             found.setdefault(claim.read_in, []).append(Mark(claim, x, low, high, abs(claim.off) > REACH))

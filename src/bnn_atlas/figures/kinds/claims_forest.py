@@ -97,7 +97,7 @@ def forest_table(judged: pd.DataFrame) -> pd.DataFrame:
     and `bar` two standard errors of the comparison over the same size; both are empty for claims that are to be run.
     """
     rows = judged[(judged["relation"] == "equals") & judged["paper_value"].notna()]
-    size = rows["size"].astype(float)
+    size = rows["size"].astype(float).where(rows["verdict"] != "to run")
     table = pd.DataFrame(
         {
             "group": rows["place"].str.extract(r"^([^,(]*)")[0].str.strip(),
