@@ -45,7 +45,7 @@ def test_chains_that_score_as_their_warm_starts_test_nothing(tmp_path: Path) -> 
     assert found.own.value == -0.3821, "the number is still shown"
 
 
-@pytest.mark.parametrize(("shell", "excused"), [(0.051, True), (0.75, False), (None, False)])
+@pytest.mark.parametrize(("shell", "excused"), [(0.051, True), (0.053, False), (0.75, False), (None, False)])
 def test_a_miss_is_excused_only_if_the_chains_have_stayed_at_their_starts(
     tmp_path: Path, shell: float | None, excused: bool
 ) -> None:

@@ -43,8 +43,8 @@ def test_errors_of_rows_chains_and_the_published_number_are_added_in_squares(tmp
     [
         (0.5, {}, Verdict.AGREES, "error not known (one fit)"),
         (0.69, {}, Verdict.AGREES, "error not known (one fit)"),
-        (0.71, {}, Verdict.CANNOT_TELL, "error not known (one fit), and 0.21 is within 20% of 0.25"),
-        (0.79, {}, Verdict.CANNOT_TELL, "error not known (one fit), and 0.29 is within 20% of 0.25"),
+        (0.71, {}, Verdict.CANNOT_TELL, "error not known (one fit), and 0.21 is within 0.05 of 0.25"),
+        (0.79, {}, Verdict.CANNOT_TELL, "error not known (one fit), and 0.29 is within 0.05 of 0.25"),
         (0.81, {}, Verdict.DIFFERS, "by 0.31; up to 0.25 would agree; error not known (one fit)"),
         (0.71, {"standard_error": 0.01}, Verdict.AGREES, ""),
         (0.71, {"metric": "rmse_linear"}, Verdict.AGREES, ""),
@@ -83,7 +83,58 @@ def test_an_error_that_is_not_known_is_said_to_be_missing_and_why(
     claim = SINGLE | {"metric": metric, "at": "layer0.bias" if metric == "marginal_sd" else ""}
     rows = [row("single", 0.71, metric=metric, at=claim["at"])]
     found = judged(tmp_path, rows, claimed(claim, runs=runs))
-    assert (found.reason, found.needed) == (f"error not known ({why}), and 0.21 is within 20% of 0.25", needed)
+    assert (found.reason, found.needed) == (f"error not known ({why}), and 0.21 is within 0.05 of 0.25", needed)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "bound", "verdict"),
+    [
+        ("correlation_transpositions_barrier", 0.91, 0.9, Verdict.CANNOT_TELL),
+        ("correlation_transpositions_barrier", 0.95, 0.9, Verdict.HOLDS),
+        ("accuracy", 0.91, 0.9, Verdict.CANNOT_TELL),
+        ("accuracy", 0.93, 0.9, Verdict.HOLDS),
+        ("rmse", 0.35, 0.3, Verdict.CANNOT_TELL),
+        ("rmse", 0.37, 0.3, Verdict.HOLDS),
+    ],
+)
+def test_near_a_bound_is_a_fifth_of_the_way_to_no_effect(
+    tmp_path: Path, metric: str, value: float, bound: float, verdict: Verdict
+) -> None:
+    """A share of at least 0.9 can hold without an error: it need not be above 1.08."""
+    limit = {"relation": "at_least", "published": None, "size": None, "bound": bound, "metric": metric}
+    found = judged(tmp_path, [row("single", value, metric=metric)], claimed(SINGLE | limit, runs=RUNS))
+    assert found.verdict == verdict
+
+
+@pytest.mark.parametrize(("number", "known"), [(2, False), (3, True)])
+def test_two_values_that_happen_to_be_equal_have_no_known_error(tmp_path: Path, number: int, known: bool) -> None:
+    runs = {f"mile-seed{seed}": planned("mile", {"seed": seed}) for seed in range(number)}
+    rows = [row(run, 0.5) for run in runs]
+    found = judged(tmp_path, rows, claimed({"runs": ["mile"]}, runs=runs))
+    assert (found.error, found.reason) == ((0.0, "") if known else (None, "error not known (two equal values)"))
+    figure = {"note": f"mean of {number} pairs of networks", "standard_error": 0.0}
+    found = judged(tmp_path, [row("single", 0.5, **figure)], claimed(SINGLE, runs=RUNS))
+    assert (found.error, found.reason) == ((0.0, "") if known else (None, "error not known (two equal values)"))
+
+
+def test_a_calibration_error_has_the_error_of_the_gaps_or_says_that_it_is_not_known(tmp_path: Path) -> None:
+    """Two bins of 0.8 and 0.6 right at confidences of 0.9 and 0.5: of 100 rows, s (hit - c) has the mean -0.1 or 0.1.
+
+    The variance is (0.16 + 0.01 + 0.24 + 0.01) / 2 - 0.1^2 = 0.2.
+    """
+    claim = SINGLE | {"metric": "ece", "published": printed(0.1), "size": 0.04}
+    rows = [row("single", 0.1, metric="ece", monte_carlo_error=0.001), row("single", 100.0, metric="rows_test")]
+    found = judged(tmp_path, rows, claimed(claim, runs=RUNS))
+    assert (found.verdict, found.reason) == (Verdict.AGREES, "error not known (rows)")
+    assert judged(tmp_path, rows, claimed(claim | {"same_rows": True}, runs=RUNS)).reason == ""
+    near = [row("single", 0.139, metric="ece", monte_carlo_error=0.0001), *rows[1:]]
+    found = judged(tmp_path, near, claimed(claim, runs=RUNS))
+    assert (found.verdict, found.needed) == (Verdict.CANNOT_TELL, "the values of single test rows, for their error")
+    for at, *values in (("0.5", 0.9, 0.8, 0.5), ("1", 0.5, 0.6, 0.5)):
+        names = ("confidence", "accuracy", "share")
+        rows += [row("single", v, metric=f"calibration_{n}", at=at) for n, v in zip(names, values, strict=True)]
+    expected = {"rows": pytest.approx(math.sqrt(0.2 / 100)), "chains": 0.001}
+    assert error(tmp_path, rows, **claim) == expected
 
 
 @pytest.mark.parametrize("metric", ["coverage", "entropy_histogram"])

@@ -125,6 +125,8 @@ def row_of(
     if side.metric in SHARES and standard_error is None and (number := measured.test_rows(run, split)):
         share = (row["value"] * number + 1) / (number + 2)  # Laplace: no error of 0 where all rows are inside
         standard_error, over = math.sqrt(share * (1 - share) / number), "rows"
+    if side.metric == "ece" and standard_error is None and (number := measured.test_rows(run, split)):
+        standard_error, over = _error_of_ece(of_run, int(row["chains"]), number), "rows"
     trust = measured.trusts.get((run, split))
     return Repetition(
         run=run,
@@ -167,6 +169,23 @@ def _error_of_average(of_run: pd.DataFrame, row: pd.Series, all_chains: int) -> 
         return float(sds.iloc[0]) * math.sqrt(chains / (all_chains - chains) + 1 / ORDERINGS)
     means = of_run[(of_run["metric"] == f"{score}_chain_mean{BY_DRAWS}") & (of_run["draws"] == row["draws"])]
     return _number(means["standard_error"].iloc[0]) if chains == 1 and len(means) else None
+
+
+def _error_of_ece(of_run: pd.DataFrame, chains: int, rows: int) -> float | None:
+    """Standard error over test rows of the ECE, from the kept calibration curve; None without one.
+
+    The ECE is the mean over rows of s (hit - confidence), with s the sign of the row's bin. With share w, accuracy a
+    and gap g = a - c of each bin of the curve, the variance of this is sum w (a (1 - a) + g^2) - (sum w |g|)^2.
+    """
+    of_curve = of_run["metric"].isin([f"calibration_{name}" for name in ("confidence", "accuracy", "share")])
+    curve = of_run[of_curve & (of_run["chains"] == chains)]
+    if curve.empty:
+        return None
+    bins = curve.pivot_table(index="at", columns="metric", values="value")
+    share, right = bins["calibration_share"], bins["calibration_accuracy"]
+    gap = right - bins["calibration_confidence"]
+    variance = (share * (right * (1 - right) + gap**2)).sum() - (share * gap.abs()).sum() ** 2
+    return math.sqrt(variance / rows)
 
 
 class OfChains(NamedTuple):

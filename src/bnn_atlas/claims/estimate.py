@@ -19,6 +19,8 @@ FINITE = "finite draws"
 COUNTED = re.compile(r"mean of (\d+) (orders|pairs of networks|seeds|splits|chains)")
 """Note of a value whose standard error is over the named items; random orders share test rows, so the error over rows
 is included."""
+FEWEST = 3
+"""An error of 0 is known only from this many equal repetitions or more."""
 ROWS = ("", "rows")
 """Names under which the standard error of a table row counts as an error over test rows."""
 
@@ -66,6 +68,12 @@ def total(parts: Sequence[Part]) -> float | None:
     return math.hypot(*errors) if errors else None
 
 
+def is_same(row: Repetition) -> bool:
+    """Whether the error of a row is 0 because fewer than `FEWEST` repetitions are equal by chance, so not known."""
+    counted = COUNTED.match(row.note)
+    return counted is not None and int(counted[1]) < FEWEST and row.standard_error == 0
+
+
 def estimate(rows: Sequence[Repetition], study: ClaimedStudy, measured: Measured, same_rows: bool = False) -> Estimate:
     """Mean, spread and errors of the rows of one side of a claim.
 
@@ -79,7 +87,7 @@ def estimate(rows: Sequence[Repetition], study: ClaimedStudy, measured: Measured
     shifts = [row.at_infinity - row.value for row in rows if row.at_infinity is not None]
     of_rows = [row.standard_error for row in rows if row.standard_error is not None and row.over in ROWS]
     if len(rows) == 1:
-        row = rows[0]
+        row = rows[0]._replace(standard_error=None) if is_same(rows[0]) else rows[0]
         counted = COUNTED.match(row.note)
         of_rows = [] if counted else of_rows
         over = counted[2] if counted else row.over
@@ -205,7 +213,8 @@ def _mean(values: np.ndarray, rows: Mapping[str, Repetition], study: ClaimedStud
     pooled = over_repetitions(values, Repetitions(places, float(np.mean(overlaps))))
     if not math.isfinite(pooled.mean):
         return Estimate(pooled.mean, pooled.n, None, None)
-    error = None if math.isnan(pooled.standard_error) else pooled.standard_error
+    equal = pooled.standard_error == 0 and pooled.n < FEWEST
+    error = None if equal or math.isnan(pooled.standard_error) else pooled.standard_error
     return Estimate(pooled.mean, pooled.n, pooled.sd, error, pooled.over)
 
 

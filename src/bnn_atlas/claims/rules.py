@@ -23,7 +23,7 @@ class Verdict(StrEnum):
 
 HOLDS = (Verdict.AGREES, Verdict.HOLDS, Verdict.SMALLER)
 NEAR = 0.2
-"""A d whose error is not known is not judged if it is within this fraction of its limit."""
+"""A d whose error is not known is not judged if it is nearer to its limit than this fraction of `claim.width`."""
 NOT_KNOWN = "error not known"
 MANY = 1000
 """A distance of more than this many standard errors is not expressed in standard errors."""
@@ -79,12 +79,15 @@ def _decide(relation: Relation, d: float, error: float | None, size: float | Non
     return _within(d, e, low, high)
 
 
-def without_error(decision: Decision, relation: Relation, d: float, limit: float | None, why: str) -> Decision:
-    """The decision if part of the error of d is unknown: "cannot tell" near the limit; the reason `why` is added."""
+def without_error(decision: Decision, relation: Relation, d: float, limit: float, width: float, why: str) -> Decision:
+    """The decision if part of the error of d is unknown: "cannot tell" near the limit; the reason `why` is added.
+
+    Near is within `NEAR` of `width`: of the size or, for a bound, of its distance from the value without any effect.
+    """
     unknown = f"{NOT_KNOWN} ({why})"
     held = {"equals": abs(d), "alike": abs(d), "below": -d}.get(relation, d)
-    if limit and abs(held - limit) <= NEAR * abs(limit):
-        return Decision(Verdict.CANNOT_TELL, f"{unknown}, and {held:.3g} is within {NEAR:.0%} of {limit:g}")
+    if width and abs(held - limit) <= NEAR * width:
+        return Decision(Verdict.CANNOT_TELL, f"{unknown}, and {held:.3g} is within {NEAR * width:.2g} of {limit:g}")
     return decision._replace(reason="; ".join(filter(None, (decision.reason, unknown))))
 
 

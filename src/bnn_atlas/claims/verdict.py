@@ -13,13 +13,24 @@ from typing import NamedTuple
 import pandas as pd
 
 from bnn_atlas.claims.answer import answer, row_of
-from bnn_atlas.claims.estimate import FINITE, PAIRED_ROWS, UNPAIRED, Estimate, Part, difference, estimate, total
+from bnn_atlas.claims.estimate import (
+    FINITE,
+    PAIRED_ROWS,
+    UNPAIRED,
+    Estimate,
+    Part,
+    difference,
+    estimate,
+    is_same,
+    total,
+)
 from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import IDENTITIES, ClaimedStudy
 from bnn_atlas.claims.rules import HOLDS, Decision, Verdict, decide, without_error
 from bnn_atlas.claims.sides import Answer, Problem, Repetition
-from bnn_atlas.config.claims.claim import Claim, Side
+from bnn_atlas.config.claims.claim import Claim, Side, width
 from bnn_atlas.config.metrics import OF_CHAINS, OF_REFEREE, OF_ROWS, value_range
+from bnn_atlas.metrics.formulas.repetitions import SPLITS
 from bnn_atlas.metrics.gathering.marginals import OF_MARGINALS
 from bnn_atlas.metrics.judgement.checks import DIVERGED, NOISES
 from bnn_atlas.metrics.judgement.trust import FIT, Trust, reference_word, worst
@@ -30,9 +41,12 @@ CEILINGS = ("agreement", "total_variation")
 """Metrics against a reference; the best possible value, `<metric>_ceiling`, is that between the reference's chains."""
 EXACT = OF_ROWS | {"gradients_sampling", "gradients_total", "transpositions_ceiling", "pair_transpositions_ceiling"}
 """Metrics without an error: from fits without a network, from counts, or in closed form."""
+BINNED = ("ece", "mce", "sce")
+"""Beginnings of the names of calibration errors over bins of test rows."""
 OF_MEAN = {"rmse", "rmse_original_units"}
 """Metrics that depend only on the predictive mean."""
 TO_MEASURE, ONE_FIT, ONE_SET = "to measure again", "one fit", "one set of chains"
+FEW, OF_TEST = "two equal values", "rows"
 """Why an error is not known."""
 CHAINS = "chains: "
 """What a reason begins with if chains have not converged on which a claim depends."""
@@ -126,7 +140,7 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     """Judge one claim of a study by its measurements (or only by its metric table; None if there is no table).
 
     - to run: a run, metric, figure or number of chains is missing; both sides of a comparison are the same row; or the
-      claim needs runs of full size and a run is reduced.
+      claim needs runs of full size and a run is reduced (the value is shown, but not judged).
     - cannot tell: a fit has diverged, or its noise has not converged; the chains, the reference or the referee on which
       a value depends have not converged; the claim in `given` does not hold; the warm starts alone give the same
       result; or the errors are too large (`rules.decide`).
@@ -182,7 +196,8 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     decision = decide(claim.relation, d, judged.error, claim.size, claim.bound, judged.d_at_infinity)
     if why := _without_error(judged):
         limit = claim.size if claim.bound is None else claim.bound
-        decision = without_error(decision, claim.relation, d, limit, why)
+        classes = any(measured.metric(row.run, row.split, "accuracy") is not None for row in own.rows)
+        decision = without_error(decision, claim.relation, d, limit or 0.0, width(claim, classes), why)
     return _settled(judged, decision, measured)
 
 
@@ -191,14 +206,22 @@ def _without_error(judged: Judgement) -> str:
     if judged.measured and judged.measured.error is not None and judged.measured.repetitions > 1:
         return ""
     study = judged.study
-    sides = zip((judged.own, judged.other), judged.rows.values(), strict=False)
-    lacking = [row for one, rows in sides if one and one.error is None for row in rows if not _is_exact(row, study)]
+    sides = [(one, rows) for one, rows in zip((judged.own, judged.other), judged.rows.values(), strict=False) if one]
+    lacking = [row for one, rows in sides if one.error is None for row in rows if not _is_exact(row, study)]
     if not lacking:
-        return ""
+        return OF_TEST if not judged.claim.same_rows and any(_without_rows(*side) for side in sides) else ""
+    if any(is_same(row) for row in lacking) or any(one.sd == 0 for one, _ in sides):
+        return FEW
     runs = {lacking[0].run} if lacking[0].run in study.runs else study.runs_behind(judged.claim)
     if not any(study.runs[run].chained for run in runs):
         return ONE_FIT
     return TO_MEASURE if lacking[0].metric in OF_MARGINALS else ONE_SET
+
+
+def _without_rows(one: Estimate, rows: Sequence[Repetition]) -> bool:
+    """Whether a calibration error of classes has other errors, but not that over test rows."""
+    known = {part.of for part in one.parts} & {"rows", SPLITS}
+    return not known and any(row.metric.startswith(BINNED) for row in rows)
 
 
 def _is_exact(row: Repetition, study: ClaimedStudy) -> bool:
@@ -253,6 +276,8 @@ def _deciding(judged: Judgement) -> str:
     """
     if why := _without_error(judged):
         named = [name for side in judged.claim.sides.values() for name in side.runs]
+        if why == OF_TEST:
+            return "the values of single test rows, for their error"
         return judged.study.command(named) if why == TO_MEASURE else "its spread over other seeds, for an error"
     behind = [judged.study.runs[name] for name in judged.study.runs_behind(judged.claim)]
     if any(plan.all_rows for plan in behind):

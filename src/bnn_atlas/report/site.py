@@ -39,7 +39,9 @@ def write_site(folder: Path, view: StudyView) -> None:
         "title": view.title,
         "paper": view.paper,
         "scale": view.scale,
-        "counts": [{"title": one.title, "total": one.total, "reduced": one.reduced, "parts": one.parts} for one in view.counts],
+        "counts": [
+            {"title": one.title, "total": one.total, "reduced": one.reduced, "parts": one.parts} for one in view.counts
+        ],
         "findings": {title: [_told(card) for card in view.cards if card.outcome == title] for title in OUTCOMES},
         "figures": len(view.figures),
         "runs": len(view.runs),

@@ -131,8 +131,9 @@ class Claim(Model):
     at: At = ""
     """Parameter of the metric, if it has one, such as `0.9` for `coverage`."""
     runs: tuple[str, ...] = ()
-    """Runs or grids that differ in seeds only; several seeds or splits give the uncertainty. Left empty if the number
-    comes from a figure: the runs are then those of the figure."""
+    """Runs or grids that differ only in seeds, or in the sample of the data (`name_1`, `name_2`); several seeds,
+    samples or splits give the uncertainty. Left empty if the number comes from a figure: the runs are then those of the
+    figure."""
     in_figure: FigureValue | None = None
     """A number in the CSV file of `figure`, instead of `metric` and `runs`."""
     dataset: str | None = None
@@ -259,6 +260,17 @@ class Claim(Model):
     def sides(self) -> dict[str, Side]:
         """The sides of the claim, keyed by the claim's key that names their runs."""
         return {"runs": self.own} | ({"than.runs": self.other} if self.other else {})
+
+
+def width(claim: Claim, classes: bool = False) -> float:
+    """The size of a claim or, for a bound, its distance from the value without any effect.
+
+    That value is the nearer end of the values that are possible, or 0 where there is none or two values are compared.
+    """
+    if claim.bound is None:
+        return claim.size or 0.0
+    ends = [end for end in _values(claim.own, classes) if math.isfinite(end)] if claim.than is None else []
+    return min((abs(claim.bound - end) for end in ends), default=abs(claim.bound))
 
 
 def cannot_fail(claim: Claim, classes: bool = False) -> str:
