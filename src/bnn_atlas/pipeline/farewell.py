@@ -142,7 +142,8 @@ def _checked(step: str, atlas: Atlas, paths: Paths) -> Checked:
     number, lost = sum(one.number for one in found), [name for one in found for name in one.lost]
     lines += ["", *dict.fromkeys(line for one in found for line in one.machines)]
     open_ = sum(one.unexpected for one in found)
-    lines.append(f"{number - len(lost)} of {number} claims came out as expected{_named(lost)}")
+    if number:
+        lines.append(f"{number - len(lost)} of {number} claims came out as expected{_named(lost)}")
     lines += [f"{plural(open_, 'further claim')}: nothing expected yet"] * bool(open_)
     return Checked(lines, number, lost, [])
 

@@ -78,7 +78,11 @@ def checked(page: Path, kept: Path, claims: Collection[str], figures: Mapping[st
     machines = [
         f"{where}: {', '.join(names)}"
         for where, of in (("made on", made), ("published draws", published))
-        if (names := dict.fromkeys(_machine(of[place]) for place in sorted(used) if place in of))
+        if (
+            names := dict.fromkeys(
+                _machine(of[place]) for place in sorted(used) if place in of and of[place]["machine"]
+            )
+        )
     ]
     return Checked(lines, len(claims) - unexpected, lost, machines, unexpected)
 
@@ -92,7 +96,7 @@ def _draws(
     known = [place for place in places if place in published and published[place]["draws"]]
     same = sum(made[place]["draws"] == published[place]["draws"] for place in known)
     if not known:
-        return "of the published draws no SHA-256 is kept"
+        return "no SHA-256 is kept of the published draws"
     return f"draws: {same} of {len(known)} sets are the published ones (SHA-256)"
 
 
