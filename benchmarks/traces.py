@@ -158,7 +158,7 @@ def reading(options: argparse.Namespace) -> list[dict[str, Any]]:
         written = chains * draws * 946 * 4 / (time.perf_counter() - begun)
         print(f"written at {written / 1e6:.0f} MB/s, to disk", flush=True)
         pool = open_pool(folder / "pool.json")
-        layer = pool.select(layers=[LAYER])
+        layer = pool.locate(pool.select(layers=[LAYER]).parameter_names)
         files = sorted(file for path in paths for file in (path / "draws").rglob("c*") if file.is_file())
         wanted = chains * draws * len(layer) * 4
 

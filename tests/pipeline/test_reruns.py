@@ -46,7 +46,7 @@ def test_copied_results_count_in_a_fresh_clone(copied):
     [
         ("methods/hmc.py", {"sample": 2}),
         ("warmstart/ensemble.py", {"warmstart": 7}),
-        ("inference/problem.py", {"predict": 6}),
+        ("metrics/gathering/streaming.py", {"predict": 6}),
         ("figures/style.py", {}),
     ],
 )

@@ -160,7 +160,7 @@ def test_check_finds_a_changed_byte_and_mending_has_it_made_again(workspace):
 def test_mending_is_refused_where_nothing_mends(finished):
     run = dry_run(finished, "check", "tables", "--config", "mend=true")
     assert run.returncode != 0
-    assert re.search(r"mend = true .* check, tables .*`snakemake --cores 2 check --config mend=true`", run.stdout)
+    assert re.search(r"requested check, tables; .*`snakemake --cores 2 check --config mend=true`", run.stdout)
 
 
 @pytest.mark.slow

@@ -234,7 +234,7 @@ def test_rows_that_the_posterior_is_not_for_are_refused(problem: Problem, run: R
     for rows in (x.reshape(TEST, -1), np.moveaxis(x, 3, 1), x[0], x[:0]):
         with pytest.raises(DataError, match=r"this posterior needs .*shape \[4, 4, 3\]"):
             predictor(run.draws[0, :5], rows)
-    with pytest.raises(DataError, match=r"rows of uint8: .*scaled as"):
+    with pytest.raises(DataError, match=r"rows of uint8: .*scaled like"):
         predictor(run.draws[0, :5], run.images.x[run.rows])
 
 

@@ -64,6 +64,7 @@ class Results:
             "about": {
                 "study": {
                     "name": "small", "title": "A study", "paper": "Nobody, 2000", "differences": [], "findings": [],
+                    "cites": "Nobody, 2000", "could_be_read": "", "families": {},
                 },
                 "scale": "laptop",
                 "rows": [{"run": run, "entry": run, "dataset": "airfoil", "reductions": ""} for run in ("one", "two")],
@@ -344,7 +345,7 @@ def test_a_claim_says_where_its_results_come_from(results: Results, tmp_path: Pa
     study_page(elsewhere, plan=results.plan, command="", kept=results.kept, count_here=True)
     text = (elsewhere / "README.md").read_text()
     assert "**No claim is answered by results made here.**" in text
-    assert "3 came with the clone. Only those made here are counted." in text
+    assert "3 from results in the repository. Only those from runs made here are counted." in text
     results.plan["runs"]["one"]["code"] = "later"  # type: ignore[index]
     assert origins() == dict.fromkeys(CLAIMS, "of earlier code")
     results.make("one", 0.5)
