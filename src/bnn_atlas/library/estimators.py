@@ -1,6 +1,7 @@
 """Estimators for scikit-learn: a Bayesian neural network with one call of `fit`, and its predictive distributions."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import copytree
@@ -31,7 +32,7 @@ AT_ONCE = 1 << 24
 """Largest number of values (draws times rows) of a predictive distribution held in memory at a time."""
 
 
-class _Estimator(BaseEstimator):
+class _Estimator(BaseEstimator, ABC):
     """The common part of regressor and classifier."""
 
     _likelihood: str
@@ -107,8 +108,9 @@ class _Estimator(BaseEstimator):
         rows = self._rows(x)
         return scores_of(self.posterior_, self.draws_, rows, self._targets(np.asarray(y)))
 
+    @abstractmethod
     def _targets(self, y: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
+        """Targets, or numbers of classes, as the posterior takes them."""
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted estimator into a new folder: settings (JSON), arrays (npz) and draws (Zarr).
@@ -159,13 +161,13 @@ class _Estimator(BaseEstimator):
         loaded.draws_ = open_pool(source / "draws" / "pool.json")
         return loaded
 
+    @abstractmethod
     def _fitted(self) -> dict[str, np.ndarray]:
         """Further arrays to save."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """The inverse of `_fitted`."""
-        raise NotImplementedError
 
     def _classes(self) -> int:
         """Number of classes; 0 for a regression."""
