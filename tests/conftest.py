@@ -10,7 +10,7 @@ from hypothesis import settings
 from jax import clear_caches
 from jax._src import compiler
 
-import bnn_atlas.locks  # noqa: F401  whole entries in JAX's cache, which all processes read
+import bnn_atlas.compilation  # noqa: F401  whole entries in JAX's cache, which all processes read
 from bnn_atlas.pipeline import forks
 from bnn_atlas.runtime import configure
 

@@ -16,8 +16,9 @@ import pytest
 from jax import numpy as jnp
 from jax._src import compilation_cache
 
+from bnn_atlas.compilation import compiled
 from bnn_atlas.files import atomic
-from bnn_atlas.locks import LockError, compiled
+from bnn_atlas.locks import LockError
 from bnn_atlas.records import held, making
 
 HOLD = """

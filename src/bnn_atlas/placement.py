@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.stages import Compiled
 
 from bnn_atlas import runtime
-from bnn_atlas.locks import compiled
+from bnn_atlas.compilation import compiled
 
 Tree = Any
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from bnn_atlas import provenance, runtime
 from bnn_atlas.files import MEND, refusals
+from bnn_atlas.locks import lock, this_process
 
 log = logging.getLogger(__name__)
 FINGERPRINT = "fingerprint"
@@ -78,8 +79,6 @@ def held(destination: str | Path, while_waiting: Callable[[], None] = lambda: No
     Raises:
         LockError: the file system has no locks.
     """
-    from bnn_atlas.locks import lock, this_process  # imports JAX, which readers of records need not wait for
-
     path = record_of(destination)
     key = path, threading.get_ident()
     if key in _mine:

@@ -29,7 +29,9 @@ IMPORT = re.compile(
 NO_CACHE = (OSError, RuntimeError)
 """Errors raised if the cache folder cannot be written or read, or if there is no home folder."""
 DIGEST_LINE = re.compile(r"[0-9a-f]{64} [0-9a-f]{64}")
-PLUMBING = tuple(f"bnn_atlas.{name}" for name in ("files", "locks", "logs", "provenance", "records", "sources"))
+PLUMBING = tuple(
+    f"bnn_atlas.{name}" for name in ("compilation", "files", "locks", "logs", "provenance", "records", "sources")
+)
 """Modules that handle bytes and messages but change no number or picture; after editing them, nothing is remade."""
 SETTINGS = "bnn_atlas.config"
 """Package of the settings classes. Only code that computes counts there, since settings are in the fingerprint."""

@@ -24,8 +24,8 @@ from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.metrics.tables.parquet import write_table
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.models.networks import build_network
+from bnn_atlas.pipeline.steps.archives import pack
 from bnn_atlas.pipeline.steps.predict import predict
-from bnn_atlas.pipeline.steps.traces import pack
 from bnn_atlas.posterior.likelihoods import LOG_SIGMA
 from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.pool import open_pool, pool_traces

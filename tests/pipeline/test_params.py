@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
 from bnn_atlas.config.parts.posterior import LearnedNoiseLikelihood, MLPConfig, PosteriorConfig
-from bnn_atlas.pipeline.params import code_hash_of_run, compared, named, row_settings, run_settings, settings, told
+from bnn_atlas.pipeline.params import code_hash_of_run, named, row_settings, run_settings, told
+from bnn_atlas.pipeline.steps import compared, settings
 
 RULES = Path(__file__).parents[2] / "workflow" / "rules"
 

@@ -20,8 +20,8 @@ from bnn_atlas.config.runs.studies import Run, legend_texts, shown_runs
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.figures.r_setup import RCODE, r_files
 from bnn_atlas.pipeline.claims import claim_targets, published_of
-from bnn_atlas.pipeline.params import CODE
 from bnn_atlas.pipeline.paths import Paths
+from bnn_atlas.pipeline.steps import CODE
 from bnn_atlas.provenance import fingerprint
 from bnn_atlas.sources import PACKAGE, PLUMBING, code_digest, code_of
 

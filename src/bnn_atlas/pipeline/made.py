@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from bnn_atlas.pipeline.params import CODE
 from bnn_atlas.pipeline.paths import in_metadata
+from bnn_atlas.pipeline.steps import CODE
 from bnn_atlas.records import made_by
 
 LONGEST = 254

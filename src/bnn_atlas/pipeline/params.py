@@ -4,7 +4,7 @@ Snakemake compares the values of a job's params, not their names, and prints tho
 dictionary with one dotted name: `{"posterior.prior": {"kind": "normal", "scale": 2.0}}`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -13,12 +13,9 @@ from bnn_atlas.config.runs.expansion import leaves
 from bnn_atlas.config.runs.studies import Run
 from bnn_atlas.inference.fingerprint import code_of_draws, code_of_predictions, code_of_starts
 from bnn_atlas.pipeline.inputs import Inputs, Wildcards
+from bnn_atlas.pipeline.steps import TOLD, settings
 
 Param = Callable[[Wildcards], dict[str, Any]]
-CODE = "code"
-"""Name of a param that is compared with its value in the last run, but not passed to the job."""
-TOLD = "told:"
-"""Prefix in the name of a param that only the job uses."""
 EXPORTED = ("posterior", "dataset", "split", "seed", "warmstart", "initial", "start", "method", "chains", "stopping")
 """Fields of a run's settings that are in its archive: all fields that affect its draws."""
 
@@ -85,11 +82,6 @@ def code_hash_of_start(inputs: Inputs) -> dict[str, Param]:
     return named(code=lambda w: digest(w.key))
 
 
-def compared(params: Any) -> list[Any]:
-    """The params with which Snakemake compares those of the last run: all but those that only the job uses."""
-    return [p for p in params if not (isinstance(p, Mapping) and any(name.startswith(TOLD) for name in p))]
-
-
 def _field(inputs: Inputs, field: str, name: str) -> Param:
     def param(w: Wildcards) -> dict[str, Any]:
         return {name: plain(getattr(inputs.run(w).config, field))}
@@ -106,28 +98,6 @@ def plain(value: Any) -> Any:
     """Settings as dictionaries, lists, numbers and text."""
     dump = getattr(value, "model_dump", None)
     return dump(mode="json") if dump else value
-
-
-def settings(params: Any) -> dict[str, Any]:
-    """The settings of a job from its params: `{"a.b": 1}` and `{"c": 2}` become `{"a": {"b": 1}, "c": 2}`.
-
-    Params without a name are left out, and so are hashes of code, since a job computes the hashes of its own code. A
-    value that is not a dictionary is stored under the param's name.
-
-    Args:
-        params: with `items()`, as Snakemake gives them to a script.
-    """
-    result: dict[str, Any] = {}
-    for given, param in params.items():
-        for name, value in (param if isinstance(param, Mapping) else {given: param}).items():
-            if name == CODE:
-                continue
-            *sections, last = name.removeprefix(TOLD).split(".")
-            place = result
-            for section in sections:
-                place = place.setdefault(section, {})
-            place[last] = value
-    return result
 
 
 def defaults(run: Run) -> set[tuple[str, str]]:

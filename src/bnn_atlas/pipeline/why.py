@@ -27,8 +27,9 @@ from bnn_atlas.pipeline.estimate import duration, seconds_in
 from bnn_atlas.pipeline.figures import Figure, Figures, rule_names
 from bnn_atlas.pipeline.inputs import Inputs
 from bnn_atlas.pipeline.made import Metadata
-from bnn_atlas.pipeline.params import CODE, defaults
+from bnn_atlas.pipeline.params import defaults
 from bnn_atlas.pipeline.paths import Paths
+from bnn_atlas.pipeline.steps import CODE
 from bnn_atlas.pipeline.study_page import KEPT, page_plan, so_far
 from bnn_atlas.pipeline.targets import Targets
 from bnn_atlas.records import PUBLISHED, behind, is_damaged, made_by

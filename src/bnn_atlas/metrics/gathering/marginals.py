@@ -1,11 +1,11 @@
 """Marginals of the weights: their distance to the prior, and the weights of inputs that never vary in the data."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import ndtr
-from scipy.stats import chi2
 
 from bnn_atlas.metrics.formulas.repetitions import GROUPS, jackknife
 from bnn_atlas.metrics.tables.measurement import Measurement
@@ -13,7 +13,7 @@ from bnn_atlas.traces.draws import Draws, evenly
 
 BINS = 2000
 """Number of equally probable intervals of the prior in which draws are counted; distances are accurate to 1 / BINS."""
-CIRCLE = float(chi2.ppf(0.95, 2))
+CIRCLE = -2 * math.log(0.05)
 """Squared radius of the circle with 95 % of the probability of two independent N(0, 1) variables."""
 MOST_DRAWS = 500
 """Largest number of draws of a chain that are counted; they are evenly spread."""

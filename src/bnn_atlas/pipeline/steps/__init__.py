@@ -1,6 +1,7 @@
 """The steps of the pipeline: one function per rule, from files and plain settings to files."""
 
 import logging
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,13 @@ FUNCTIONS = {
     "gaussian": "starts.compact_starts",
     "keep": "study_page.study_pages",
     "metrics": "score.score",
-    "pack": "traces.pack",
+    "pack": "archives.pack",
     "pool": "traces.pool",
     "predict": "predict.predict",
     "predict_sets": "predict.predict_sets",
     "prepare": "data.prepare",
     "pruning": "symmetry.pruning",
-    "publish": "traces.publish",
+    "publish": "archives.publish",
     "rates_table": "tables.table",
     "runs_table": "tables.runs_table",
     "sample": "sample.sample",
@@ -45,6 +46,10 @@ FUNCTIONS = {
     "write_site": "study_page.whole_site",
 }
 """Rule -> its function in this package. Rules with a name from the configuration have the param `step` instead."""
+CODE = "code"
+"""Name of a param that is compared with its value in the last run, but not passed to the job."""
+TOLD = "told:"
+"""Prefix in the name of a param that only the job uses."""
 
 
 def run(job: Any) -> None:
@@ -65,7 +70,6 @@ def run(job: Any) -> None:
     """
     from bnn_atlas import records
     from bnn_atlas.files import remove, remove_leftovers
-    from bnn_atlas.pipeline.params import compared, settings
     from bnn_atlas.runner.signals import obey
 
     outputs = [Path(file) for file in job.output]
@@ -99,10 +103,38 @@ def run(job: Any) -> None:
         record.content = {**fingerprint, **made_from, **made_here}
 
 
+def compared(params: Any) -> list[Any]:
+    """The params with which Snakemake compares those of the last run: all but those that only the job uses."""
+    return [p for p in params if not (isinstance(p, Mapping) and any(name.startswith(TOLD) for name in p))]
+
+
+def settings(params: Any) -> dict[str, Any]:
+    """The settings of a job from its params: `{"a.b": 1}` and `{"c": 2}` become `{"a": {"b": 1}, "c": 2}`.
+
+    Params without a name are left out, and so are hashes of code, since a job computes the hashes of its own code. A
+    value that is not a dictionary is stored under the param's name.
+
+    Args:
+        params: with `items()`, as Snakemake gives them to a script.
+    """
+    result: dict[str, Any] = {}
+    for given, param in params.items():
+        for name, value in (param if isinstance(param, Mapping) else {given: param}).items():
+            if name == CODE:
+                continue
+            *sections, last = name.removeprefix(TOLD).split(".")
+            place = result
+            for section in sections:
+                place = place.setdefault(section, {})
+            place[last] = value
+    return result
+
+
 def _work(job: Any, given: dict[str, Any]) -> dict[str, Any] | None:
     step = given.pop("step", None) or FUNCTIONS[job.rule]
     gpus = job.resources.get("gpu")
     if gpus is not None:
+        from bnn_atlas import compilation  # noqa: F401  whole entries in the cache of programs
         from bnn_atlas.runtime import configure
 
         posterior = given["posterior"]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from bnn_atlas import records
 from bnn_atlas.files import is_temporary, remove
+from bnn_atlas.locks import lock
 
 log = logging.getLogger(__name__)
 ASIDE = ("logs", "benchmarks", "records", "so_far", "site")
@@ -71,8 +72,6 @@ def check(*, results: str | Path, mend: bool) -> None:
 
 def _remove_damaged(path: Path, record: Path, results: Path) -> None:
     """Remove a result that is still damaged when no job makes it, and its record with its last output."""
-    from bnn_atlas.locks import lock  # imports JAX, which reading does not need
-
     with lock(record, f"to look at {path} again") as (file, _):
         outputs = records.parsed_text(file.read()).get("outputs", {})
         if path != record and path.exists() and records.digest(path) != outputs.get(records.name_of(path, results)):
