@@ -8,6 +8,7 @@ rule metrics:
         split=INPUTS.split,
         pool=f"{RUN}/pool/pool.json",
         predictions=f"{RUN}/predictive/test.npz",
+        virial=f"{RUN}/predictive/virial.npz",
         timings=INPUTS.timings,
         source=INPUTS.source_table,
     output:

@@ -2,13 +2,14 @@
 
 
 rule predict:
-    """Predict the test rows with every draw of a pool."""
+    """Predict the test rows with every draw of a pool, and take gradients at draws for their temperature."""
     input:
         dataset=INPUTS.dataset,
         split=INPUTS.split,
         pool=f"{RUN}/pool/pool.json",
     output:
         destination=f"{RUN}/predictive/test.npz",
+        virial=f"{RUN}/predictive/virial.npz",
     log:
         PATHS.log("predict/{study}/{run}/split{split}/test"),
     benchmark:

@@ -364,6 +364,16 @@ CONVERGENCE += (
         "",
         "standard errors",
     ),
+    Metric(
+        "effective_temperature",
+        "-theta . grad log p, mean over draws, divided by the number of parameters: T for draws from the posterior at "
+        "temperature T",
+    ),
+    Metric(
+        "effective_temperature_part",
+        "`effective_temperature` of the parameters of a layer, and the parts of likelihood and prior, whose sum it is",
+        at="layer, part, or both",
+    ),
     Metric("source_trusted", "for `compact`: whether the run that gave the moments can be trusted (1) or not (0)"),
     Metric(
         "reference_fit", "whether the draws may serve as a reference (1) or not (0), by the rule in docs/verdicts.md"

@@ -303,3 +303,17 @@ def test_a_fit_that_diverged_is_never_trusted_whatever_its_method(method):
     for rmse, diverged in ((13.2, True), (1.9, False)):
         words = judging.trust(rows_of(GOOD | {"rmse": rmse}, method)).words
         assert words.startswith("do not trust: the fit diverged: an RMSE of 13.2") == diverged
+
+
+@pytest.mark.parametrize(("value", "error", "status"), [
+    (0.96, 0.001, FINE), (0.94, 0.03, FINE), (0.94, 0.01, LOOK), (3.0, None, LOOK), (float("nan"), None, UNKNOWN),
+])  # fmt: skip
+def test_a_temperature_beyond_errors_is_a_reason_to_look(value, error, status):
+    """At T = 0.5 the same distance counts twice."""
+    name = "effective_temperature"
+    for aim in (1.0, 0.5):
+        table = rows_of(GOOD | {name: value * aim}, "hmc", **{name: f"draws from the posterior have {aim:g}; thinned"})
+        table["monte_carlo_error"] = error and error * aim
+        check = next(check for check in checks(table) if check.name == "temperature")
+        assert check.status is status
+        assert f"of the posterior {aim:g} (" in check.text

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from bnn_atlas.config.data.shift import parse_shift
 from bnn_atlas.data import DataError, evaluation_sets
@@ -18,6 +19,7 @@ from bnn_atlas.inference import problem as module
 from bnn_atlas.inference.problem import Predictor, Problem, load_problem
 from bnn_atlas.metrics.gathering import summary as summaries
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
+from bnn_atlas.metrics.gathering.virial import load_virial
 from bnn_atlas.metrics.judgement.sets import reference_rows, shift_rows
 from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.pipeline.steps import predict as steps
@@ -43,7 +45,7 @@ def problem(run: Run) -> Problem:
 
 def predicted(run: Run, folder: Path) -> PredictiveSummary:
     """Of the test rows."""
-    predict(run.dataset, run.split, run.pool, folder / "test.npz", posterior=POSTERIOR)
+    predict(run.dataset, run.split, run.pool, folder / "test.npz", folder / "virial.npz", posterior=POSTERIOR)
     return summaries.load(folder / "test.npz")
 
 
@@ -66,6 +68,22 @@ def test_test_rows(run: Run, tmp_path: Path) -> None:
     assert summary.log_density_by_chain is not None
     np.testing.assert_allclose(summary.log_density_by_chain, of_labels, rtol=0, atol=2e-5)
     assert summary.draws == run.draws.shape[1]
+
+
+def test_gradients_at_the_draws_are_those_of_the_training_rows(run: Run, tmp_path: Path) -> None:
+    """For a softmax of W x + b: sum_i (onehot(y_i) - p_i) (x_i, 1), at every draw of every chain."""
+    predicted(run, tmp_path)
+    virial = load_virial(tmp_path / "virial.npz")
+    others = np.setdiff1d(np.arange(TRAIN + TEST), run.rows)
+    x = ((run.images.x[others] - run.mean) / run.scale).reshape(len(others), -1)
+    biases, weights = np.split(run.draws, [3], axis=-1)
+    logits = np.einsum("csji,ni->csnj", weights.reshape(*run.draws.shape[:2], 3, -1), x) + biases[:, :, None]
+    slopes = np.eye(3)[run.images.y[others]] - softmax(logits, axis=-1)
+    expected = -(slopes * logits).sum(axis=(2, 3))
+    np.testing.assert_allclose(virial.likelihood[..., 0], expected, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(virial.prior[..., 0], (run.draws**2).sum(axis=2), rtol=1e-5)
+    predict(run.dataset, run.split, run.pool, tmp_path / "a.npz", tmp_path / "b.npz", posterior=POSTERIOR, last=True)
+    assert not load_virial(tmp_path / "b.npz").likelihood.size, "a single network has no temperature"
 
 
 def test_test_rows_in_an_order_of_their_own(tmp_path: Path) -> None:
@@ -119,7 +137,8 @@ def test_rows_are_predicted_again_only_for_something_else(run: Run, tmp_path: Pa
     predicted(run, tmp_path)
     assert (tmp_path / "test.npz").stat().st_ino == first
     other = make_run(tmp_path, TRAIN + np.array([4, 0, 5]))
-    predict(other.dataset, other.split, run.pool, tmp_path / "test.npz", posterior=POSTERIOR)
+    files = (tmp_path / "test.npz", tmp_path / "virial.npz")
+    predict(other.dataset, other.split, run.pool, *files, posterior=POSTERIOR)
     assert (tmp_path / "test.npz").stat().st_ino != first
 
 
@@ -239,9 +258,11 @@ def test_rows_that_the_posterior_is_not_for_are_refused(problem: Problem, run: R
 
 
 def test_training_rows_are_neither_scaled_nor_placed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only predictions are asked for; the gradients at the draws need these rows."""
     monkeypatch.setattr(SplitData, "_others", None)
-    summary = predicted(run, tmp_path)
-    np.testing.assert_allclose(summary.probabilities, run.probabilities(run.images.x[run.rows]), **CLOSE)
+    (summary,) = predicted_sets(run, tmp_path, "rotated30")
+    expected = run.probabilities(apply_shift(parse_shift("rotated30"), run.images.x[run.rows], evaluation_sets.SEED))
+    np.testing.assert_allclose(summary.probabilities, expected, **CLOSE)
 
 
 def test_a_label_without_a_class_is_refused(run: Run, tmp_path: Path) -> None:

@@ -121,6 +121,7 @@ KEYS = (
     Key("ESS of functions per second: sampling, all", (f"{ESS}_per_second", f"{ESS}_per_second_total"), COUNT),
     Key("gradients of all chains: sampling, all", ("gradients_sampling", "gradients_total"), COUNT),
     Key("seconds: sampling, all", ("seconds_sampling", "seconds_total"), COUNT),
+    Key("effective temperature", ("effective_temperature",), "{:.3g}"),
     Key("acceptance", ("acceptance_mean",), "{:.3f}"),
     Key("trajectories cut short", ("cut_short_share",), "{:.1%}"),
     Key("energy variance per dimension", ("energy_change_mean_square_per_dimension",), "{:.2g}"),

@@ -1,10 +1,12 @@
 """Means over the repetitions of a setting (its seeds and splits), and their errors."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SEEDS, SPLITS = "seeds", "splits"
 GROUPS = 20
@@ -67,7 +69,7 @@ def jackknife(left_out: np.ndarray) -> float:
     return float(np.sqrt((groups - 1) / groups * np.square(left_out - left_out.mean()).sum()))
 
 
-def overlaps(table: pd.DataFrame) -> dict[tuple[str, int], float]:
+def overlaps(table: "pd.DataFrame") -> dict[tuple[str, int], float]:
     """(Run, split) -> number of test rows / number of training rows, if the metric table has both."""
     sizes: dict[tuple[str, int], dict[str, float]] = {}
     rows = table[table["metric"].isin(["rows_test", "rows_train"])]

@@ -28,6 +28,8 @@ class Value(NamedTuple):
     value: float
     chains: int
     note: str
+    monte_carlo_error: float | None
+    """None or NaN if unknown."""
 
 
 Values = dict[str, Value]
@@ -102,6 +104,9 @@ EXPLODED = 10.0
 LARGEST_RMSE = 2.0
 """RMSE of standardised targets beyond which a fit has diverged; a constant has about 1."""
 
+TEMPERATURE = 0.05
+"""Relative distance of the effective temperature from the posterior's that is fine, as is one within three errors."""
+
 UNBOUNDED = ("unadjusted_hmc",)
 """Full-gradient methods that have no Metropolis test and no metric that bounds the bias."""
 
@@ -128,6 +133,7 @@ def checks(table: pd.DataFrame) -> list[Check]:
         bias = _bias("the step size")
     # Divergences come first: they make the convergence diagnostics meaningless.
     first = [diverged_check(rows), excluded_check(rows), noise_check(rows), divergences(rows), shell_check(rows)]
+    convergence.append(_temperature(rows))
     chains = [_acceptance(rows), _cut_short(rows), _energy(rows), _missing_information(rows)]
     return [check for check in (*first, *convergence, bias, *chains) if check is not None]
 
@@ -135,13 +141,13 @@ def checks(table: pd.DataFrame) -> list[Check]:
 def metric_rows(table: pd.DataFrame) -> Values:
     """Metric -> row, for metrics without a parameter."""
     plain = table[table["at"] == ""]
-    columns = (plain[name].tolist() for name in ("metric", "value", "chains", "note"))
+    columns = (plain[name].tolist() for name in ("metric", "value", "chains", "note", "monte_carlo_error"))
     return {metric: Value(*row) for metric, *row in zip(*columns, strict=True)}
 
 
 def excluded_check(rows: Values) -> Check:
     """The check of how many chains are excluded."""
-    count, total, note = rows["chains_excluded"]
+    count, total, note, _ = rows["chains_excluded"]
     status = Status.DISTRUST if count == total else EXCLUDED.status(count / total)
     if not count:
         return Check("excluded chains", status, "no chain excluded")
@@ -292,6 +298,34 @@ def divergences(rows: Values) -> Check | None:
         f"(any: look closer; above {DIVERGENT.look:.0%} of all: do not trust)"
     )
     return Check("divergences", status, text)
+
+
+def _temperature(rows: Values) -> Check | None:
+    """The check of the draws' effective temperature; None if it was not measured.
+
+    The limit is only a reason to look: the temperature of all parameters together hides errors of few directions, and
+    says little about predictions.
+    """
+    found = (
+        re.match(r"draws from the posterior have ([\d.e+-]+)", rows["effective_temperature"].note)
+        if ("effective_temperature" in rows)
+        else None
+    )
+    if found is None:
+        return None
+    measured, aim = rows["effective_temperature"], float(found[1].rstrip("."))
+    error = measured.monte_carlo_error or 0.0
+    error = 0.0 if np.isnan(error) else error
+    distance = abs(measured.value - aim)
+    status = Status.UNKNOWN if np.isnan(distance) else Status.LOOK
+    if distance <= max(3 * error, TEMPERATURE * aim):
+        status = Status.FINE
+    spread = f" \N{PLUS-MINUS SIGN} {error:.2g}" if error else ""
+    text = (
+        f"effective temperature of the draws {measured.value:.3g}{spread}, of the posterior {aim:g} (fine within "
+        f"{TEMPERATURE:.0%} or three errors; beyond it look closer: the draws are not from this posterior)"
+    )
+    return Check("temperature", status, text)
 
 
 def _acceptance(rows: Values) -> Check | None:

@@ -28,6 +28,7 @@ from bnn_atlas.metrics.gathering.log_densities import (
 from bnn_atlas.metrics.gathering.marginals import dead_input_measurements, marginal_measurements
 from bnn_atlas.metrics.gathering.sampling import bfmi_measurements, sampling_measurements
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, with_targets
+from bnn_atlas.metrics.gathering.virial import Virial, virial_measurements
 from bnn_atlas.metrics.judgement import measure
 from bnn_atlas.metrics.judgement.kept_rows import log_score_measurements
 from bnn_atlas.metrics.judgement.rows import NEVER_MOVED, NOT_FINITE, as_rows, exclusion_measurements
@@ -73,6 +74,8 @@ class RunFacts(NamedTuple):
     """[inputs] bool: inputs that are constant over the rows of the likelihood; None if unknown."""
     fit_rows: int | None = None
     """Number of rows of the likelihood, if known."""
+    virial: Virial | None = None
+    """What the temperature of the draws is computed from, if known."""
 
 
 class Scored(NamedTuple):
@@ -135,6 +138,7 @@ def score(
         *bfmi_measurements(chains.chains, kept, run.identity.method, pool.layout.size, run.temperature),
         *log_likelihood_measurements(pool, kept, max_bytes),
         *shell_measurements(pool, kept, run.prior_sd, max_bytes, run.temperature),
+        *(virial_measurements(run.virial, kept, run.temperature) if run.virial else []),
         *variational_measurements(pool, kept, max_bytes),
         *point_noise_measurements(pool, kept, run.fit_rows, max_bytes),
         *gradients,

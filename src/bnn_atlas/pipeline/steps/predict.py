@@ -13,9 +13,11 @@ from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data.evaluation_sets import Rows, corrupted_rows, interval_rows, outside_rows, shifted_rows
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.inference.fingerprint import code_of_predictions, fingerprint_of
-from bnn_atlas.inference.problem import Predictor, Problem, load_without_rows
+from bnn_atlas.inference.problem import Predictor, Problem, load_problem, load_without_rows
+from bnn_atlas.inference.virial import TOGETHER, virial_of
 from bnn_atlas.metrics.gathering.streaming import summarise
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, save
+from bnn_atlas.metrics.gathering.virial import save_virial
 from bnn_atlas.records import making
 from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.pool import Pool, open_pool
@@ -27,6 +29,7 @@ def predict(
     split: str | Path,
     pool: str | Path,
     destination: str | Path,
+    virial: str | Path,
     *,
     posterior: Mapping[str, Any],
     last: bool = False,
@@ -34,7 +37,8 @@ def predict(
     """Predict the test rows of a split with a pooled trace and write the summary (.npz).
 
     All draws count or, with `last`, only the last draw of each chain. A file that was made from the same draws, rows,
-    settings and code is kept.
+    settings and code is kept. `virial` is the file of what the temperature of the draws is computed from
+    (`inference.virial`), always made again.
     """
     problem, trace = load_without_rows(dataset, split, posterior), open_pool(pool)
     draws, settings = _counted(trace, last), _settings(problem, trace, posterior, last)
@@ -42,6 +46,8 @@ def predict(
     _write(
         Path(destination), partial(_summary, problem, draws, _predictor(problem), rows), problem.config, settings, rows
     )
+    with_rows = load_problem(dataset, split, {**posterior, "data_shards": 1}, TOGETHER) if draws.draws > 1 else problem
+    save_virial(virial, virial_of(with_rows.posterior, with_rows.data, draws))
 
 
 def predict_sets(

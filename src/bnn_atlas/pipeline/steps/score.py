@@ -14,6 +14,7 @@ from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.data.splitting import load_split
 from bnn_atlas.metrics.gathering.cost import read_cost
 from bnn_atlas.metrics.gathering.summary import load
+from bnn_atlas.metrics.gathering.virial import load_virial
 from bnn_atlas.metrics.judgement import evaluate
 from bnn_atlas.metrics.judgement import sets as scored_sets
 from bnn_atlas.metrics.judgement.referee import judge
@@ -29,6 +30,7 @@ def score(
     split: str | Path,
     pool: str | Path,
     predictions: str | Path,
+    virial: str | Path,
     timings: Sequence[str | Path],
     source: str | Path | Sequence[str] = (),
     *,
@@ -39,7 +41,8 @@ def score(
 ) -> None:
     """Score a pooled trace and its predictions of the test rows, and write the tables of the rule `metrics`.
 
-    `timings` are the `timing.json` files of the blocks; `marks` are added to the note of every row; with `last` only
+    `virial` is the file that the temperature of the draws is computed from, `timings` are the `timing.json` files of
+    the blocks; `marks` are added to the note of every row; with `last` only
     the last draws of the chains are scored. If the draws have the moments of another run's draws, `source` is the
     metric table of that run. `given` are the fields of `RunFiles`, and those of `evaluate.RunFacts` that follow from
     the settings.
@@ -52,6 +55,7 @@ def score(
         read_cost(timings),
         dead_inputs=None if data.kind == "tokens" else dead_inputs(data),
         fit_rows=len(data.y_fit),
+        virial=load_virial(virial),
         **given,
     )
     scored = evaluate.score(draws.select(draws=slice(-1, None)) if last else draws, summary, data, run)

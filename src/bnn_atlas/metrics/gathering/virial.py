@@ -1,0 +1,95 @@
+"""The temperature of draws from gradients at the draws (virial theorem), with the file of these gradients."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bnn_atlas.files import load_arrays, save_arrays
+from bnn_atlas.metrics.formulas.repetitions import GROUPS, jackknife
+from bnn_atlas.metrics.formulas.rhat_ess import error_of_chain_mean
+from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, joined
+
+
+class Virial(NamedTuple):
+    """-theta . grad log p at s draws of each of C chains, summed over the parameters of each of L layers; untempered.
+
+    Without draws (s = 0) if the virial was not computed: a single network has no temperature.
+    """
+
+    layers: np.ndarray
+    """[L] names, such as `layer0`; `noise` for parameters outside the layers."""
+    sizes: np.ndarray
+    """[L] number of parameters."""
+    draws: int
+    """Number of draws of each chain, of which s are used."""
+    likelihood: np.ndarray
+    """[C, s, L] float64: the part of the log-likelihood; NaN for a draw that is not finite."""
+    prior: np.ndarray
+    """[C, s, L] float64: the part of the log-prior."""
+
+
+def save_virial(path: str | Path, virial: Virial) -> None:
+    """Write as .npz."""
+    save_arrays(path, virial._asdict())
+
+
+def load_virial(path: str | Path) -> Virial:
+    """Read what `save_virial` wrote; PredictionError if the file is damaged or holds something else."""
+    arrays = load_arrays(path, Virial._fields, PredictionError, "gradients at the draws")
+    values: dict[str, Any] = {**arrays, "draws": int(arrays["draws"])}
+    return Virial(**values)
+
+
+def virial_measurements(virial: Virial, kept: np.ndarray, temperature: float) -> list[Measurement]:
+    """Effective temperature of the draws of the chains `kept`: whole, by layer, and of likelihood and prior apart.
+
+    Integration by parts gives, for draws from p(theta)^(1/T) with p a density of d parameters that falls off,
+
+        E[-theta . grad log p(theta)] = d T,
+
+    and the same for the d_l parameters of a layer alone. The left side, divided by d, is `effective_temperature`. It
+    differs from T if the draws are not from this posterior, whether because of finite steps, noise of mini-batches or
+    chains that still move, and needs neither modes that mix nor another sampler. The parts of likelihood and prior add
+    up to the whole; for a normal prior of mean 0, the part of the prior is `prior_shell`. For d independent Gaussians,
+    the value of a single draw has the standard deviation T sqrt(2 / d).
+
+    `monte_carlo_error` is sd / sqrt(ESS) over all draws or, with fewer than four draws per chain, a jackknife over
+    chains. Empty without draws or chains. The identity is the equipartition (virial) theorem of statistical mechanics;
+    its left side, divided by d, is the configurational temperature of Leimkuhler and Matthews 2015, Molecular Dynamics,
+    and of Wenzel et al. 2020, How Good is the Bayes Posterior in Deep Neural Networks Really?
+    """
+    used = virial.likelihood.shape[1]
+    if not used or not len(kept):
+        return []
+    likelihood, prior = virial.likelihood[kept], virial.prior[kept]
+    thinned = f"{used:,} of {virial.draws:,} draws of each chain, evenly spread" if used < virial.draws else ""
+    parts = {"": likelihood + prior, "likelihood": likelihood, "prior": prior}
+    rows = []
+    for name, values in parts.items():
+        whole = values.sum(axis=2) / virial.sizes.sum()
+        if not name:
+            note = joined(f"draws from the posterior have {temperature:g}", thinned)
+            rows.append(_measured("effective_temperature", whole, note))
+        else:
+            rows.append(_measured("effective_temperature_part", whole, thinned, name))
+        if len(virial.layers) > 1:
+            rows += [
+                _measured("effective_temperature_part", values[..., i] / size, thinned, f"{layer} {name}".strip())
+                for i, (layer, size) in enumerate(zip(virial.layers.tolist(), virial.sizes.tolist(), strict=True))
+            ]
+    return rows
+
+
+def _measured(metric: str, values: np.ndarray, note: str, at: str = "") -> Measurement:
+    """The mean of values [c, s], with its Monte Carlo error."""
+    return Measurement(metric, float(values.mean()), note=note, at=at, monte_carlo_error=_error(values))
+
+
+def _error(values: np.ndarray) -> float | None:
+    error = error_of_chain_mean(values)
+    if not np.isfinite(error) and len(values) > 1:
+        groups = np.array_split(values, min(GROUPS, len(values)))
+        total, count = values.sum(), values.size
+        error = jackknife(np.array([(total - group.sum()) / (count - group.size) for group in groups]))
+    return error if error > 0 else None
