@@ -54,6 +54,13 @@ DENSITY = (
         NATS,
     ),
     Metric(
+        "lppd_at_infinity",
+        "LPPD of infinitely many draws (of infinitely many chains, if chains do not mix): a jackknife removes the bias "
+        "c / S of S draws",
+        "higher",
+        NATS,
+    ),
+    Metric(
         "lppd_stacked",
         "LPPD with stacking weights for the chains (Yao, Vehtari, Gelman 2022), fitted to the other half of the test "
         "rows (not to validation rows, which chose the warm starts)",
@@ -73,6 +80,7 @@ REGRESSION = (
     Metric("lppd_original_units", "LPPD for targets in their own units: lppd - log of their scale", "higher", NATS),
     Metric("nll_moment_matched", "negative log density under one Gaussian with the mixture's moments", "lower", NATS),
     Metric("coverage", "fraction of rows inside the central predictive interval", at="nominal level"),
+    Metric("rmse_at_infinity", "`rmse` of infinitely many draws, as `lppd_at_infinity`", "lower", TARGET),
     Metric("calibration_error", "root mean square of nominal minus observed coverage over the levels", "lower"),
     Metric("pit_histogram", "fraction of rows whose predictive CDF value lies in a bin", at="right edge of the bin"),
     Metric("noise_sd", "standard deviation of the noise, root mean square over draws and test rows", "", TARGET),
@@ -123,6 +131,14 @@ CLASSIFICATION = (
         "ece_chain_mean_cumulative_draws", "ECE of the first `draws` draws of single chains, mean over chains", "lower"
     ),
     Metric("brier", "Brier score, summed over classes (0 to 2)", "lower"),
+    Metric("brier_at_infinity", "`brier` of infinitely many draws, as `lppd_at_infinity`", "lower"),
+    Metric(
+        "lppd_recalibrated",
+        "LPPD of probabilities raised to a power (and normalised), which is fitted to the other half of the rows",
+        "higher",
+        NATS,
+    ),
+    Metric("recalibration_power", "that power: above 1 where the probabilities are not confident enough"),
     Metric("mean_maximum_confidence", "probability of the most probable class, mean over rows"),
     Metric("predictive_entropy", "entropy of the predictive distribution, mean over rows", "", NATS),
     Metric("ece", "expected calibration error, bins of equal width", "lower"),
@@ -175,6 +191,20 @@ SETS = (
     Metric("predictive_entropy_ood", "entropy of the predictive distribution, mean over other rows", "", NATS),
     Metric("agreement", "fraction of rows with the reference's most probable class", "higher", "", "reference"),
     Metric("total_variation", "total variation distance from the reference, mean over rows", "lower", "", "reference"),
+    Metric(
+        "agreement_cross_fitted",
+        "agreement without the disagreement that is due to few draws: 1 on average for equal distributions",
+        "higher",
+        "",
+        "reference",
+    ),
+    Metric(
+        "total_variation_cross_fitted",
+        "total variation without the part that is due to few draws: 0 on average for equal distributions",
+        "lower",
+        "",
+        "reference",
+    ),
     Metric(
         "wasserstein_1",
         "first Wasserstein distance between predictive distributions, noise included, mean over rows",
@@ -559,7 +589,7 @@ METRICS = {metric.name: metric for group in GROUPS.values() for metric in group}
 """Name -> metric."""
 RANGES: dict[str, tuple[float, float]] = {
     r"correlation_.*|barrier_error_.*": (-1.0, 1.0),
-    r"brier": (0.0, 2.0),
+    r"brier.*": (0.0, 2.0),
     r"accuracy.*|agreement.*|auroc_.*|calibration_.*|coverage|cycle_consistency|ece.*|entropy_histogram|fpr95_.*"
     r"|mce.*|mean_maximum_confidence.*|pit_histogram|sce.*|total_variation.*|acceptance_.*|prior_distance|.*_share(_.*)?"
     r"|alignment_fixed|entropy_is_bound|reference_fit|referee_mixed|source_trusted": (0.0, 1.0),
@@ -567,7 +597,11 @@ RANGES: dict[str, tuple[float, float]] = {
     r"|predictive_entropy.*|.*rhat_.*|.*ess_.*|bfmi_min|chains_.*|divergences.*|guarded_steps.*|draws_not_finite"
     r"|energy_change_(sd|variance.*|max_abs|nonfinite|mean_square.*)|step_size_.*|covariance_bias_bound|prior_shell"
     r"|transpositions_.*|pair_(transpositions.*|squared_distance)|gradients_.*|seconds_.*|rows_.*"
-    r"|skipped_updates|singular|entropy_(error|bracket)|stacked_chains|crps.*|interval_score.*": (0.0, math.inf),
+    r"|recalibration_power"
+    r"|skipped_updates|singular|entropy_(error|bracket)|stacked_chains|crps.*|interval_score.*": (
+        0.0,
+        math.inf,
+    ),
 }
 """Pattern of names -> smallest and largest value; the first matching pattern counts, and other metrics have no
 bounds."""

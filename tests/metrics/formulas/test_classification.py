@@ -209,3 +209,43 @@ def test_wrong_chains_are_named():
         classification.ceiling(P)
     with pytest.raises(PredictionError, match="probabilities of chain 1 of row 0"):
         classification.ceiling(np.stack([P, P * 2]))
+
+
+def noisy(truth: np.ndarray, rng: np.random.Generator, draws: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Averages over each half of draws that vary about `truth` [n, k]."""
+    halves = [rng.dirichlet(np.ones(truth.shape[1]), (draws, len(truth))).mean(axis=0) for _ in range(2)]
+    return (0.7 * truth + 0.3 * halves[0], 0.7 * truth + 0.3 * halves[1])
+
+
+def test_cross_fitted_distances_of_equal_distributions_have_no_floor():
+    """About 0 and 1 where the plain ones are 0.03 and 0.52: the classes of these rows nearly tie."""
+    rng = np.random.default_rng(0)
+    truth = np.full((20_000, 3), 1 / 3) + 0.05 * rng.uniform(-1, 1, (20_000, 1)) * np.array([1.0, -1.0, 0.0])
+    p, q = noisy(truth, rng), noisy(truth, rng)
+    agreement, variation = classification.cross_fitted_rows(p, q)
+    assert abs(agreement.mean() - 1) < 4 * agreement.std() / np.sqrt(len(truth))
+    assert abs(variation.mean()) < 4 * variation.std() / np.sqrt(len(truth))
+    plain = classification.compare(np.mean(p, axis=0), np.mean(q, axis=0))
+    assert plain.total_variation > 0.02
+    assert plain.agreement < 0.6
+
+
+def test_cross_fitted_distances_are_the_plain_ones_without_noise():
+    rng = np.random.default_rng(1)
+    p, q = rng.dirichlet(np.ones(4), (2, 200))
+    agreement, variation = classification.cross_fitted_rows((p, p), (q, q))
+    np.testing.assert_allclose(agreement, classification.agreement_rows(p, q))
+    np.testing.assert_allclose(variation, classification.total_variation_rows(p, q))
+
+
+def test_cross_fitted_total_variation_approaches_a_distance_above_the_noise():
+    rng = np.random.default_rng(2)
+    p, q = np.tile([0.6, 0.3, 0.1], (5000, 1)), np.tile([0.3, 0.3, 0.4], (5000, 1))
+    _, variation = classification.cross_fitted_rows(noisy(p, rng, 30), noisy(q, rng, 30))
+    assert variation.mean() == pytest.approx(0.7 * 0.3, abs=0.003)
+
+
+def test_halves_of_different_rows_are_refused():
+    p = np.full((4, 2), 0.5)
+    with pytest.raises(PredictionError, match="cannot be compared"):
+        classification.cross_fitted_rows((p, p), (p, p[:3]))

@@ -154,3 +154,36 @@ def test_binned_errors_equal_their_definitions(bins):
     )
     assert reliability.static_calibration_error(probabilities, labels, bins) == pytest.approx(static)
     assert n == len(labels)
+
+
+def test_a_power_undoes_the_same_power_of_true_probabilities():
+    """Labels are drawn with the probabilities p; p^2 (normalised) needs the power 1/2, and then scores as p does."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 20_000)
+    labels = (rng.random(len(p))[:, None] > p.cumsum(axis=1)).sum(axis=1)
+    sharp = p**2 / (p**2).sum(axis=1, keepdims=True)
+    found = reliability.recalibrated(sharp, labels)
+    np.testing.assert_allclose(found.powers, 0.5, atol=0.02)
+    truth = np.log(p[np.arange(len(p)), labels])
+    assert found.log_density.mean() == pytest.approx(truth.mean(), abs=2e-4)
+    assert np.log(sharp[np.arange(len(p)), labels]).mean() < truth.mean() - 0.05
+
+
+def test_each_half_is_scored_with_the_power_of_the_other():
+    """Two classes with p = 0.8: a half with r of its m labels right has the odds (0.8 / 0.2)^b = r / (m - r)."""
+    p, labels = np.tile([0.8, 0.2], (40, 1)), np.array([0] * 30 + [1] * 10)
+    first, second = np.array_split(np.random.default_rng(0).permutation(40), 2)
+    found = reliability.recalibrated(p, labels)
+    for scored, fitted, power in ((first, second, found.powers[0]), (second, first, found.powers[1])):
+        right = (labels[fitted] == 0).mean()
+        assert power == pytest.approx(np.log(right / (1 - right)) / np.log(4), abs=1e-5)
+        expected = np.where(labels[scored] == 0, np.log(right), np.log(1 - right))
+        np.testing.assert_allclose(found.log_density[scored], expected, atol=1e-5)
+
+
+def test_powers_stay_between_their_limits():
+    p = np.tile([0.8, 0.2], (10, 1))
+    assert reliability.recalibrated(p, np.zeros(10, int)).powers == (reliability.POWERS[1],) * 2
+    found = reliability.recalibrated(p, np.ones(10, int))
+    assert found.powers == (reliability.POWERS[0],) * 2
+    assert np.isfinite(reliability.recalibrated(np.tile([1.0, 0.0], (10, 1)), np.ones(10, int)).log_density).all()

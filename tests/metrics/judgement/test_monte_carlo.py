@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
+from bnn_atlas.metrics.formulas import averages
 from bnn_atlas.metrics.formulas.classification import compare
 from bnn_atlas.metrics.gathering.streaming import summarise
 from bnn_atlas.metrics.judgement import monte_carlo, sets
@@ -88,3 +90,51 @@ def test_one_chain_has_batches_of_draws(memory_pool, predict_linear, predict_sof
 def test_one_draw_of_one_chain_has_no_error(memory_pool, predict_linear):
     summary = summarise(memory_pool(draws(np.random.default_rng(4), 1, 1)), predict_linear, X, Y)
     assert monte_carlo.monte_carlo_errors(summary, Y, 1.0, LEVELS) == {}
+
+
+def test_scores_at_infinity_remove_the_bias_of_few_draws(memory_pool, predict_linear):
+    """Means N(0, 1) of N(mean, 1): infinitely many draws predict N(0, 2), whatever the row.
+
+    The targets are N(1, 2), so that scores are not stationary in the mean, where a jackknife error is too large.
+    """
+    rng, x = np.random.default_rng(3), np.ones((100, 1))
+    y = 1 + np.sqrt(2) * rng.normal(size=100)
+    truth = {"lppd": norm.logpdf(y, 0, np.sqrt(2)).mean(), "rmse": np.sqrt((y**2).mean())}
+    plain, found, errors = [], [], []
+    for _ in range(300):
+        theta = np.concatenate([rng.normal(size=(6, 5, 1)), np.zeros((6, 5, 1))], axis=2)
+        summary = summarise(memory_pool(theta), predict_linear, x, y)
+        rows = {m.metric: m for m in monte_carlo.scores_at_infinity(summary, y)}
+        plain.append(averages.mixture_log_density(summary.log_density_by_chain).mean())
+        found.append([rows[f"{name}_at_infinity"].value for name in truth])
+        errors.append([rows[f"{name}_at_infinity"].monte_carlo_error for name in truth])
+    limit = np.array(list(truth.values()))
+    bias, left, spread = np.mean(plain) - limit[0], np.mean(found, axis=0) - limit, np.std(found, axis=0)
+    standard = spread / np.sqrt(300)
+    assert bias < -4 * standard[0]
+    np.testing.assert_array_less(np.abs(left), 3 * standard)
+    np.testing.assert_allclose(np.sqrt(np.mean(np.square(errors), axis=0)), spread, rtol=0.3)
+    assert rows["lppd_at_infinity"].note == "jackknife over 6 parts, each a chain"
+
+
+@pytest.mark.parametrize(("chains", "of"), [(3, "chain"), (45, "group of chains"), (1, "batch of draws")])
+def test_the_brier_score_at_infinity_is_that_of_pairs_of_parts(memory_pool, predict_softmax, chains, of):
+    """The Brier score is a square, so its limit is exact: products of different parts only."""
+    rng = np.random.default_rng(4)
+    labels = rng.integers(0, 3, size=60)
+    summary = summarise(memory_pool(rng.normal(size=(chains, 40, 6))), predict_softmax, X, labels, classes=3)
+    (found,) = (m for m in monte_carlo.scores_at_infinity(summary, labels) if m.metric == "brier_at_infinity")
+    assert found.note.endswith(f"each a {of}")
+    if chains != 3:
+        assert found.monte_carlo_error > 0
+        return
+    off = summary.probabilities - np.eye(3)[labels]
+    pairs = [(off[g] * off[h]).sum(axis=1).mean() for g in range(3) for h in range(3) if g != h]
+    assert found.value == pytest.approx(np.mean(pairs))
+
+
+def test_two_chains_have_a_limit_without_an_error_and_one_draw_has_none(memory_pool, predict_linear):
+    theta = draws(np.random.default_rng(5), 2)
+    found = monte_carlo.scores_at_infinity(summarise(memory_pool(theta), predict_linear, X, Y), Y)
+    assert [m.monte_carlo_error for m in found] == [None, None]
+    assert not monte_carlo.scores_at_infinity(summarise(memory_pool(theta[:1, :1]), predict_linear, X, Y), Y)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from bnn_atlas.metrics.formulas.classification import auroc, compare
+from bnn_atlas.metrics.formulas.classification import auroc, compare, cross_fitted_rows
+from bnn_atlas.metrics.gathering.streaming import summarise
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import sets
 from bnn_atlas.metrics.judgement.measure import correct_rows, elpd_difference
@@ -101,11 +102,13 @@ def test_nothing_is_scored_without_a_chain():
 def test_what_is_said_of_a_reference_begins_every_note():
     said = ["reference not converged: ESS of the log posterior 4 (at least 100)", "", "same posterior as hmc"]
     rows = sets.reference_rows(RUN, "hmc", summary(4, divergent=1), summary(5), said)
-    assert {row.metric for row in rows} == {"agreement", "total_variation", "elpd_diff"}
+    distances = {f"{name}{end}" for name in ("agreement", "total_variation") for end in ("", "_cross_fitted")}
+    assert {row.metric for row in rows} == {*distances, "elpd_diff"}
     assert all(row.note.startswith(f"{said[0]}; {said[2]}") for row in rows)
     assert all("1 of 3 chains excluded" in row.note for row in rows)
     published = sets.reference_rows(RUN, "hmc", summary(4), np.full((30, 4), 0.25), ["40 training rows"])
-    assert [row.note for row in published] == ["40 training rows; against hmc"] * 2
+    assert [row.note for row in published[:2]] == ["40 training rows; against hmc"] * 2
+    assert all(row.note.startswith("40 training rows; against hmc; halves") for row in published[2:])
     assert not any("reference" in row.note for row in sets.reference_rows(RUN, "hmc", summary(4), summary(5)))
 
 
@@ -179,3 +182,43 @@ def test_without_a_chain_the_spread_is_not_a_number():
     (row,) = sets.interval_rows(RUN, "interval-gap", functions(2, 5, divergent=2)[0])
     assert np.isnan(row.value)
     assert "no chain left" in row.note
+
+
+def test_cross_fitted_distances_use_halves_of_both_sides(memory_pool, predict_softmax):
+    """Other draws of the same distribution: no distance, although the averages differ; the error is a jackknife."""
+    rng, x = np.random.default_rng(7), np.random.default_rng(8).normal(size=(3000, 2))
+    ours, theirs = (
+        summarise(memory_pool(rng.normal(size=(6, 5, 6))), predict_softmax, x, np.arange(3000) % 3, classes=3)
+        for _ in range(2)
+    )
+    rows = sets.reference_rows(RUN, "other", ours, theirs)
+    plain, found = value(rows, "total_variation"), value(rows, "total_variation_cross_fitted")
+    assert plain.value > 0.04
+    assert found.monte_carlo_error > 0
+    assert abs(found.value) < 4 * found.monte_carlo_error
+    assert found.at == "other"
+    assert "halves of the draws" in found.note
+    published = value(sets.reference_rows(RUN, "published", ours, average(theirs)), "total_variation_cross_fitted")
+    assert "the floor of the published reference remains" in published.note
+    assert value(rows, "agreement_cross_fitted").monte_carlo_error > 0
+
+
+def test_one_chain_is_halved_into_draws_and_one_network_not_at_all():
+    one, labels = summary(3, chains=1), np.arange(30) % 4
+    p = [one.probabilities_by_batch[0, batch] for batch in (0, 1)]
+    other = summary(4, chains=1)
+    q = [other.probabilities_by_batch[0, batch] for batch in (0, 1)]
+    found = value(sets.reference_rows(RUN, "o", one, other), "total_variation_cross_fitted").value
+    assert found == pytest.approx(cross_fitted_rows(tuple(p), tuple(q))[1].mean())
+    single = one._replace(draws=1, probabilities_by_batch=one.probabilities_by_batch[:, :1], batch_stops=np.array([1]))
+    rows = sets.reference_rows(RUN, "o", single, single)
+    assert value(rows, "total_variation_cross_fitted").value == 0
+    assert value(rows, "agreement_cross_fitted").value == 1
+    assert len({row.metric for row in sets.shift_rows(RUN, "blur1", one, labels)} & {"accuracy_cumulative_draws"}) == 1
+
+
+def test_shifted_rows_have_their_accuracy_by_number_of_chains():
+    found, labels = summary(1), np.random.default_rng(0).integers(0, 4, size=30)
+    rows = [r for r in sets.shift_rows(RUN, "rotated30", found, labels) if r.metric == "accuracy_cumulative_chains"]
+    assert [row.chains for row in rows] == [1, 2, 3]
+    assert rows[-1].value == pytest.approx(value(sets.shift_rows(RUN, "rotated30", found, labels), "accuracy").value)

@@ -122,7 +122,7 @@ def test_shifted_rows_are_compared_with_those_of_the_other_run(tmp_path: Path) -
     ):  # fmt: skip
         for metric, value in expected(averages[own], averages[reference]).items():
             assert table.value[dataset, metric] == pytest.approx(value, abs=1e-12)
-    assert len(table) == 9
+    assert len(table) == 15
     assert set(table["at"]) == {"other"}
 
 

@@ -179,7 +179,7 @@ TASKS = {
 """Metric -> the only task that has it; others are in the tables of both."""
 TASKS.pop("elpd_diff")
 TASKS["function_sd"] = "regression"
-COMPARED = ("agreement", "total_variation", "elpd_diff")
+COMPARED = ("agreement", "agreement_cross_fitted", "elpd_diff", "total_variation", "total_variation_cross_fitted")
 """Metrics of a run and a reference, which the column `at` names."""
 LPPD_SOMMER = ("deep_ensemble", "laplace", "mean_field")
 """Methods whose LPPD the published scorer of Sommer et al. 2025 gets wrong where all rows have one noise level."""

@@ -35,7 +35,8 @@ COLUMNS = [
     "rhat_share_above", "trust",
 ]  # fmt: skip
 AT_INFINITY, BY_DRAWS = "lppd_at_infinity", "lppd_cumulative_draws"
-"""The LPPD with infinitely many draws (`averages.at_infinity`), and the metric from which it follows."""
+"""The LPPD with infinitely many draws, and the metric from which it follows if a table does not have it
+(`averages.at_infinity`)."""
 MONTE_CARLO = "Monte Carlo"
 FAILED = (Status.DISTRUST, Status.UNKNOWN)
 """Statuses of chains that are drawn open if the table has no R-hat."""
@@ -93,7 +94,7 @@ def _of_run(one: Shown, metrics: Sequence[str]) -> list[dict[str, Any]]:
         if not row["at"]
     ]
     curve = source[source["metric"] == BY_DRAWS]
-    if AT_INFINITY in metrics and len(curve):
+    if AT_INFINITY in metrics and len(curve) and AT_INFINITY not in {row["metric"] for row in rows}:
         limit = at_infinity((curve["draws"] * curve["chains"]).to_numpy(dtype=float), curve["value"].to_numpy(float))
         rows.append({**common, "metric": AT_INFINITY, "value": limit, "error": np.nan, "error_over": ""})
     if not _none_left(own):

@@ -201,6 +201,34 @@ def compare(p: np.ndarray, q: np.ndarray) -> Comparison:
     return _means(agreement_rows(p, q), total_variation_rows(p, q))
 
 
+def cross_fitted_rows(
+    p: tuple[np.ndarray, np.ndarray], q: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Agreement and total variation of each row [n] from two independent halves of the draws on each side.
+
+    Two averages of S draws of one distribution differ by chance, and |p - q| adds these differences up. With signs from
+    one half and differences from the other,
+
+        TV = 1/2 sum_j sign(p1_j - q1_j) (p2_j - q2_j),  and the same with the halves exchanged,
+
+    has the mean 0 for equal distributions, and otherwise at most the total variation, which it reaches as the halves
+    agree on the signs. The fraction of rows on which the classes differ has its own floor subtracted,
+
+        1 - agreement = P(p_a, q_b differ) - 1/2 P(p1, p2 differ) - 1/2 P(q1, q2 differ),
+
+    which has the mean 0 for equal distributions. A single row can lie outside [0, 1]. Give fixed probabilities twice.
+    """
+    p, q = ((as_probabilities(one), as_probabilities(two)) for one, two in (p, q))
+    for other in (p[1], *q):
+        as_pair(p[0], other)
+    signed = [np.sign(p[a] - q[a]) * (p[b] - q[b]) for a, b in ((0, 1), (1, 0))]
+    variation = 0.25 * np.sum(signed, axis=(0, 2))
+    classes = [[half.argmax(axis=1) for half in side] for side in (p, q)]
+    across = np.mean([classes[0][a] != classes[1][b] for a in (0, 1) for b in (0, 1)], axis=0)
+    within = sum(0.5 * (one != two) for one, two in classes)
+    return 1.0 - across + within, variation
+
+
 class Ceiling(NamedTuple):
     """How close single chains come to the other chains. An average over many chains can be closer to a reference."""
 

@@ -69,6 +69,16 @@ def jackknife(left_out: np.ndarray) -> float:
     return float(np.sqrt((groups - 1) / groups * np.square(left_out - left_out.mean()).sum()))
 
 
+def jackknife_limit(whole: float, left_out: np.ndarray) -> float:
+    """Value G v - (G - 1) mean_g v_g at infinitely many groups, for a value v of G groups that is biased by c / G.
+
+    v_g [G] is the value computed without group g. Exact for values of the form a + c / G, such as the square of a mean.
+    Quenouille 1956, Notes on Bias in Estimation.
+    """
+    groups = len(left_out)
+    return float(groups * whole - (groups - 1) * left_out.mean())
+
+
 def overlaps(table: "pd.DataFrame") -> dict[tuple[str, int], float]:
     """(Run, split) -> number of test rows / number of training rows, if the metric table has both."""
     sizes: dict[tuple[str, int], dict[str, float]] = {}

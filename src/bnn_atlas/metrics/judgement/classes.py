@@ -47,6 +47,7 @@ def classification_scores(
         _mean("brier", brier_rows(p, y), "sum over classes"),
         _mean("mean_maximum_confidence", confidence(p)),
         _mean("predictive_entropy", entropy(p), "nats"),
+        *_recalibrated(p, y),
         Measurement("ece", reliability.expected_calibration_error(p, y, ECE_BINS), note=wide),
         Measurement("ece_equal_mass", reliability.expected_calibration_error_equal_mass(p, y, ECE_BINS), note=mass),
         Measurement("mce", reliability.maximum_calibration_error(p, y, ECE_BINS), note=wide),
@@ -56,6 +57,19 @@ def classification_scores(
         *(_uppal(p, y) if "uppal" in papers else []),
         *(_izmailov(p, y) if "izmailov" in papers else []),
     ]
+
+
+def _recalibrated(p: np.ndarray, y: np.ndarray) -> list[Measurement]:
+    """Log score of powers of the probabilities, and the power; empty for fewer than four rows."""
+    if len(y) < 4:
+        return []
+    found = reliability.recalibrated(p, y)
+    note = "power of each half of the rows fitted to the other half"
+    return [
+        _mean("lppd_recalibrated", found.log_density, note),
+        Measurement("recalibration_power", float(np.mean(found.powers)), note=f"mean of {found.powers[0]:.4g} and "
+                    f"{found.powers[1]:.4g}, the {note}"),
+    ]  # fmt: skip
 
 
 def detection_scores(inside: np.ndarray, outside: np.ndarray, papers: Collection[str] = ()) -> list[Measurement]:

@@ -16,7 +16,7 @@ from bnn_atlas.metrics.judgement.classes import (
     classification_scores,
     cumulative_scores,
 )
-from bnn_atlas.metrics.judgement.monte_carlo import monte_carlo_errors, spread_error
+from bnn_atlas.metrics.judgement.monte_carlo import monte_carlo_errors, scores_at_infinity, spread_error
 from bnn_atlas.metrics.judgement.rows import average
 from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, joined
 
@@ -66,7 +66,8 @@ def prediction_measurements(
     else:
         found = [*_density(summary), *_classification(summary, y, papers)]
     errors = monte_carlo_errors(summary, y, y_scale, np.array(COVERAGE_LEVELS))
-    return [m._replace(monte_carlo_error=errors.get((m.metric, m.at))) for m in found]
+    found = [m._replace(monte_carlo_error=errors.get((m.metric, m.at))) for m in found]
+    return [*found, *scores_at_infinity(summary, y)]
 
 
 def nll(summary: PredictiveSummary) -> Measurement:

@@ -8,16 +8,18 @@ predictions contain the data needed for this.
 """
 
 from collections.abc import Iterator
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
 from bnn_atlas.metrics.formulas import averages, reliability
-from bnn_atlas.metrics.formulas.classification import brier_rows, compare, entropy, hits
-from bnn_atlas.metrics.formulas.repetitions import GROUPS, jackknife
+from bnn_atlas.metrics.formulas.classification import brier_rows, compare, cross_fitted_rows, entropy, hits
+from bnn_atlas.metrics.formulas.repetitions import GROUPS, jackknife, jackknife_limit
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement.classes import ECE_BINS
+from bnn_atlas.metrics.tables.measurement import Measurement
 
 COMPARED = ("agreement", "total_variation")
 MOMENTS = ("mean", "second_moment", "noise_variance", "pit")
@@ -56,6 +58,99 @@ def monte_carlo_errors(summary: PredictiveSummary, y: np.ndarray, y_scale: float
     left_out = [_scores(part, y, y_scale, levels) for part in _without_one(parts)]
     found = {key: np.array([one[key] for one in left_out]) for key in left_out[0]}
     return {key: jackknife(values) for key, values in found.items() if np.isfinite(values).all()}
+
+
+LIMITS = ("lppd", "brier", "rmse")
+"""Scores of an average over draws that are smooth functions of the average, and so biased by c / S for S draws."""
+
+
+def scores_at_infinity(summary: PredictiveSummary, y: np.ndarray) -> list[Measurement]:
+    """Scores at infinitely many draws: the jackknife over parts removes the bias c / S (`repetitions.jackknife_limit`).
+
+    The parts are chains, groups of chains or, for a single chain, batches of draws, as for Monte Carlo errors. Chains
+    that do not mix give the score of infinitely many chains. The Monte Carlo error is that of the extrapolated value: a
+    jackknife in which each part is left out before the extrapolation, which needs at least three parts. Empty for a
+    single part; a score that is not finite without some part is left out.
+    """
+    parts = _chains(summary) if len(summary.kept) > 1 else _batches(summary)
+    if parts is None or len(parts.sizes) < 2:
+        return []
+    count = len(parts.sizes)
+    every = np.arange(count)
+    scores: dict[tuple[int, ...], dict[str, float]] = {}
+    for left_out in [(), *combinations(range(count), 1), *(combinations(range(count), 2) if count > 2 else ())]:
+        scores[left_out] = _smooth_scores(_average(parts, np.setdiff1d(every, left_out)), y)
+    of_one = "chain" if count == len(summary.kept) else "group of chains"
+    if len(summary.kept) == 1:
+        of_one = "batch of draws"
+    note = f"jackknife over {count} parts, each a {of_one}"
+    found = []
+    for metric in (name for name in LIMITS if name in scores[()]):
+        values = {left_out: score[metric] for left_out, score in scores.items()}
+        if not np.isfinite(list(values.values())).all():
+            continue
+        value = jackknife_limit(values[()], np.array([values[g,] for g in range(count)]))
+        error = None
+        if count > 2:
+            rest = [np.array([values[min(g, h), max(g, h)] for h in range(count) if h != g]) for g in range(count)]
+            error = jackknife(np.array([jackknife_limit(values[g,], rest[g]) for g in range(count)]))
+        found.append(Measurement(f"{metric}_at_infinity", value, note=note, monte_carlo_error=error))
+    return found
+
+
+def cross_fitted_comparison(
+    summary: PredictiveSummary, reference: np.ndarray | PredictiveSummary, name: str
+) -> list[Measurement]:
+    """Agreement and total variation without the floor of few draws (`classification.cross_fitted_rows`).
+
+    The halves are of the chains or, for a single chain, of its draws. A single network and published probabilities
+    count as their own halves, so the floor of a published reference remains. The Monte Carlo error is a jackknife over
+    the run's chains, for at least four of them. Empty if the draws of one side cannot be halved.
+    """
+    own, note = _halves(summary, summary.kept), f"against {name}; halves of the draws against each other"
+    if isinstance(reference, PredictiveSummary):
+        theirs = _halves(reference, reference.kept)
+    else:
+        theirs, note = (reference, reference), f"{note}; the floor of the published reference remains"
+    if own is None or theirs is None:
+        return []
+    found = cross_fitted_rows(own, theirs)
+    errors: list[float | None] = [None, None]
+    if (chains := len(summary.kept)) >= FEWEST_FOR_ERROR:
+        groups = np.array_split(summary.kept, min(GROUPS, chains))
+        left_out = [_halves(summary, np.setdiff1d(summary.kept, group)) for group in groups]
+        values = [[rows.mean() for rows in cross_fitted_rows(half, theirs)] for half in left_out if half is not None]
+        errors = [jackknife(np.array(column)) for column in zip(*values, strict=True)]
+    return [
+        Measurement(f"{metric}_cross_fitted", float(rows.mean()), averages.error_of_mean(rows), note, at=name,
+                    monte_carlo_error=error)
+        for metric, rows, error in zip(COMPARED, found, errors, strict=True)
+    ]  # fmt: skip
+
+
+FEWEST_FOR_ERROR = 4
+"""Fewest chains of which one can be left out and the others halved."""
+
+
+def _halves(summary: PredictiveSummary, chains: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Class probabilities [n, k] averaged over each half of these chains, or of the draws of the only chain."""
+    if len(chains) > 1:
+        first, second = (summary.probabilities[part].mean(axis=0) for part in np.array_split(chains, 2))
+        return first, second
+    if summary.draws == 1:
+        only = summary.probabilities[chains[0]]
+        return only, only
+    by_batch, stops = summary.probabilities_by_batch, summary.batch_stops
+    assert by_batch is not None
+    assert stops is not None
+    if len(stops) < 2:
+        return None
+    sizes, batches = np.diff(stops, prepend=0), by_batch[chains[0]].astype(np.float64)
+    middle = len(stops) // 2
+    first, second = (
+        np.average(batches[part], axis=0, weights=sizes[part]) for part in (slice(middle), slice(middle, None))
+    )
+    return first, second
 
 
 def comparison_errors(summary: PredictiveSummary, other: np.ndarray) -> dict[str, float]:
@@ -120,14 +215,28 @@ def _batches(summary: PredictiveSummary) -> Parts | None:
 def _without_one(parts: Parts) -> Iterator[Parts]:
     """For each part, the averages over all other parts."""
     for part in range(len(parts.sizes)):
-        rest = np.arange(len(parts.sizes)) != part
-        shares = parts.sizes[rest] / parts.sizes[rest].sum()
-        yield Parts(
-            shares,
-            logsumexp(parts.log_density[rest], axis=0, b=shares[:, None]),
-            {name: shares @ values[rest] for name, values in parts.moments.items()},
-            None if parts.probabilities is None else np.tensordot(shares, parts.probabilities[rest], 1),
-        )
+        yield _average(parts, np.arange(len(parts.sizes)) != part)
+
+
+def _average(parts: Parts, chosen: np.ndarray) -> Parts:
+    """The averages over the chosen parts."""
+    shares = parts.sizes[chosen] / parts.sizes[chosen].sum()
+    return Parts(
+        shares,
+        logsumexp(parts.log_density[chosen], axis=0, b=shares[:, None]),
+        {name: shares @ values[chosen] for name, values in parts.moments.items()},
+        None if parts.probabilities is None else np.tensordot(shares, parts.probabilities[chosen], 1),
+    )
+
+
+def _smooth_scores(average: Parts, y: np.ndarray) -> dict[str, float]:
+    """The scores of `LIMITS` that one average has."""
+    found = {"lppd": float(average.log_density.mean())}
+    if average.probabilities is not None:
+        found["brier"] = float(brier_rows(average.probabilities, y).mean())
+    if average.moments:
+        found["rmse"] = averages.rmse(average.moments["mean"][None], y)
+    return found
 
 
 def _scores(average: Parts, y: np.ndarray, y_scale: float, levels: np.ndarray) -> Errors:

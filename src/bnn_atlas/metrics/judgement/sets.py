@@ -7,13 +7,15 @@ import numpy as np
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import measure
 from bnn_atlas.metrics.judgement.classes import (
+    ECE_BINS,
     agreement_scores,
     chain_scores,
     classification_scores,
+    cumulative_scores,
     detection_scores,
 )
 from bnn_atlas.metrics.judgement.kept_rows import wasserstein_to
-from bnn_atlas.metrics.judgement.monte_carlo import COMPARED, comparison_errors
+from bnn_atlas.metrics.judgement.monte_carlo import COMPARED, comparison_errors, cross_fitted_comparison
 from bnn_atlas.metrics.judgement.rows import as_rows, average
 from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity, joined
 
@@ -26,7 +28,11 @@ def shift_rows(
     def measured() -> list[Measurement]:
         by_chain = summary.probabilities[summary.kept]
         scores = classification_scores(average(summary), labels, published)
-        return [*scores, *chain_scores(by_chain, labels), measure.nll(summary)]
+        curve = cumulative_scores(summary, labels, ECE_BINS, measure.ORDERINGS, measure.ORDERING_SEED)
+        # Of several chains, only averages over all draws are kept for further sets.
+        over = "chains" if len(by_chain) > 1 else "draws"
+        curve = [m for m in curve if m.metric == f"accuracy_cumulative_{over}"]
+        return [*scores, *chain_scores(by_chain, labels), measure.nll(summary), *curve]
 
     return _rows_of_set(identity, name, summary, measured)
 
@@ -80,6 +86,7 @@ def reference_rows(
         errors = comparison_errors(summary, probabilities)
         compared = agreement_scores(average(summary), probabilities, name)
         found += [m._replace(monte_carlo_error=errors.get(m.metric)) for m in compared]
+        found += cross_fitted_comparison(summary, reference, name)
     if of_run is not None:
         found += [] if classes else [wasserstein_to(summary, of_run, name)]
         found.append(measure.elpd_difference(summary, of_run, name))
