@@ -367,6 +367,8 @@ CONVERGENCE = tuple(
     )
 )
 CONVERGENCE += (
+    Metric("rhat_weight_layer_max", "R-hat of the scalar parameters of a layer, largest", "lower", "", "layer"),
+    Metric("rhat_weight_layer_median", "R-hat of the scalar parameters of a layer, median", "lower", "", "layer"),
     Metric("rhat_noise_max", "R-hat of log sigma at test rows, largest", "lower"),
     Metric("ess_bulk_noise_min", "bulk effective sample size of log sigma at test rows, smallest", "higher", "draws"),
     Metric("ess_tail_noise_min", "tail effective sample size of log sigma at test rows, smallest", "higher", "draws"),
@@ -381,6 +383,12 @@ CONVERGENCE += (
     Metric("rhat_log_posterior", "R-hat of the log posterior", "lower"),
     Metric("ess_bulk_log_posterior", "bulk effective sample size of the log posterior", "higher", "draws"),
     Metric("ess_tail_log_posterior", "tail effective sample size of the log posterior", "higher", "draws"),
+    Metric(
+        "log_posterior_late_shift",
+        "mean of the log posterior over the last tenth of the draws minus that over the tenth before",
+        "",
+        "standard errors",
+    ),
     Metric(
         "log_likelihood",
         "log-likelihood of all rows that the likelihood sees, mean over the second halves of the chains",

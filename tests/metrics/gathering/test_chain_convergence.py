@@ -1,6 +1,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -260,3 +261,21 @@ def test_of_many_parameters_every_so_many_is_diagnosed(memory_pool, limit):
         some = chain_convergence.diagnose_parameters(two_layer_pool(memory_pool, draws), np.arange(3), max_bytes, limit)
         assert some.equals(whole.iloc[::stride].reset_index(drop=True))
     assert len(some) <= limit
+
+
+def test_layers_have_their_own_rhat():
+    """The values of the parameters' own table, layer by layer; what is outside the layers is the noise."""
+    frame = pd.DataFrame({
+        "layer": pd.Series([0, 0, 0, 1, 1, None], dtype="Int64"),
+        "rhat": [1.0, 1.3, 1.1, 2.0, np.nan, 1.5],
+    })  # fmt: skip
+    rows = {(row.metric, row.at): row for row in chain_convergence.layer_measurements(frame)}
+    values = {key: row.value for key, row in rows.items()}
+    assert values == {
+        ("rhat_weight_layer_max", "layer0"): 1.3, ("rhat_weight_layer_median", "layer0"): 1.1,
+        ("rhat_weight_layer_max", "layer1"): 2.0, ("rhat_weight_layer_median", "layer1"): 2.0,
+        ("rhat_weight_layer_max", "noise"): 1.5, ("rhat_weight_layer_median", "noise"): 1.5,
+    }  # fmt: skip
+    assert rows["rhat_weight_layer_max", "layer1"].note.startswith("1 of 2 quantities left out")
+    assert chain_convergence.layer_measurements(frame[:3]) == []
+    assert chain_convergence.layer_measurements(frame.assign(rhat=np.nan)) == []

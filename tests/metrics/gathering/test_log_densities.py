@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 from scipy.stats import norm
 
 from bnn_atlas.metrics.gathering.log_densities import (
     log_likelihood_measurements,
     point_noise_measurements,
+    settling_measurements,
     shell_measurements,
     variational_measurements,
 )
@@ -160,3 +162,36 @@ def test_only_of_fits_whose_noise_is_one_number(memory_pool):
     )
     chains = memory_pool(np.zeros((2, 40, 3)), {"log_likelihood": np.zeros((2, 40))}, layout=LAYOUT)
     assert not point_noise_measurements(chains, np.arange(2), ROWS, 10_000)
+
+
+def late_shift(memory_pool, log_posterior, kept=KEPT):
+    zeros = np.zeros_like(log_posterior)
+    pool = memory_pool(np.zeros((*log_posterior.shape, 2)), {"log_likelihood": log_posterior, "log_prior": zeros})
+    return settling_measurements(pool, kept, MAX_BYTES)
+
+
+def test_a_change_is_counted_in_errors_of_the_last_tenths(memory_pool):
+    """Means over 100 draws of 3 chains, each with the error 1 / sqrt(300)."""
+    noise = np.random.default_rng(1).normal(size=(3, 1000))
+    (found,) = late_shift(memory_pool, noise + (np.arange(1000) >= 900))
+    assert found.value == pytest.approx(1 / np.sqrt(2 / 300), rel=0.3)
+    assert found.note == "last 100 draws minus the 100 before, in standard errors"
+    (found,) = late_shift(memory_pool, np.where(np.arange(1000) < 800, -1e6, 0.0) + noise)
+    assert abs(found.value) < 3.5, "what came before does not count"
+
+
+def test_stationary_chains_have_late_shifts_of_about_one(memory_pool):
+    """Also correlated ones that stay at different levels: the error then follows from the chains' own differences."""
+    rng = np.random.default_rng(2)
+    noise = lfilter([1.0], [1.0, -0.9], rng.normal(size=(200, 4, 500)), axis=2)[..., 100:]
+    values = noise + 50 * rng.normal(size=(200, 4, 1))
+    shifts = [late_shift(memory_pool, one, np.arange(4))[0].value for one in values]
+    assert 0.2 < np.sqrt(np.mean(np.square(shifts))) < 1.6
+    assert np.mean(np.abs(shifts) > 3) < 0.05
+
+
+def test_short_or_constant_chains_have_no_late_shift(memory_pool):
+    assert late_shift(memory_pool, np.random.default_rng(3).normal(size=(3, 39))) == []
+    assert late_shift(memory_pool, np.zeros((3, 100))) == []
+    assert late_shift(memory_pool, np.zeros((3, 100)), np.arange(0)) == []
+    assert settling_measurements(memory_pool(np.zeros((3, 100, 2))), KEPT, MAX_BYTES) == []

@@ -317,3 +317,10 @@ def test_a_temperature_beyond_errors_is_a_reason_to_look(value, error, status):
         check = next(check for check in checks(table) if check.name == "temperature")
         assert check.status is status
         assert f"of the posterior {aim:g} (" in check.text
+
+
+@pytest.mark.parametrize(("shift", "status"), [(3.0, FINE), (-3.0, FINE), (3.1, LOOK), (-40.0, LOOK)])
+def test_chains_that_still_move_at_their_end_are_a_reason_to_look(shift, status):
+    check = found({"log_posterior_late_shift": shift})["last tenth"]
+    assert check.status is status
+    assert f"{shift:+.1f} standard errors" in check.text

@@ -104,6 +104,27 @@ def convergence_measurements(
     return measurements
 
 
+def layer_measurements(frame: pd.DataFrame) -> list[Measurement]:
+    """Largest and median R-hat of the scalar parameters of each layer (`diagnose_parameters`).
+
+    Most parameters are often of one layer, so that extremes and medians over all layers say little about the others.
+    Parameters outside the layers count as `noise`. Empty for a single layer, or if no R-hat is defined.
+    """
+    layers = frame["layer"].astype("Int64")
+    names = ("layer" + layers.astype("string")).fillna("noise")
+    if names.nunique() < 2 or frame["rhat"].isna().all():
+        return []
+    found = []
+    for name, values in frame["rhat"].groupby(names, sort=False):
+        defined = values.dropna().to_numpy(dtype=np.float64)
+        left_out = len(values) - len(defined)
+        note = f"{left_out} of {len(values)} quantities left out: constant or not finite draws" if left_out else ""
+        for metric, reduce in (("max", np.max), ("median", np.median)):
+            value = float(reduce(defined)) if len(defined) else float("nan")
+            found.append(Measurement(f"rhat_weight_layer_{metric}", value, note=note, at=str(name)))
+    return found
+
+
 def noise_measurements(summary: PredictiveSummary) -> list[Measurement]:
     """R-hat and effective sample sizes of log sigma at the rows kept in the summary; empty if log sigma is constant."""
     draws = summary.log_noise_draws

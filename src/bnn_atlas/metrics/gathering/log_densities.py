@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from bnn_atlas.metrics.formulas.averages import error_of_mean
 from bnn_atlas.metrics.formulas.rhat_ess import error_of_chain_mean
 from bnn_atlas.metrics.gathering.chain_statistics import LOG_DENSITIES, by_chains
 from bnn_atlas.metrics.tables.measurement import Measurement, joined
@@ -23,6 +24,33 @@ def log_likelihood_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -
     values = _of(pool, LOG_LIKELIHOOD, kept, max_bytes)
     late = values[:, values.shape[1] // 2 :]
     return [_mean("log_likelihood", late, f"second halves of the chains, {late.shape[1]:,} draws each")]
+
+
+def settling_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
+    """How much the log posterior still moves at the end of the chains `kept`, in standard errors.
+
+    The mean over the last tenth of the draws minus the mean over the tenth before, divided by its error: the larger of
+    the spread over chains, sd / sqrt(C) of the chains' own differences, and of the errors sd / sqrt(ESS) of the two
+    means within chains, so that chains at different levels hide nothing. A value beyond about 3 means that the chains
+    have not forgotten their starts. Empty for fewer than 40 draws, and for traces without log densities.
+    """
+    tenth = pool.draws // 10
+    if not set(LOG_DENSITIES) <= set(pool.statistics) or not len(kept) or tenth < FEWEST_OF_TENTH:
+        return []
+    values = np.concatenate([part for _, part in by_chains(pool, LOG_DENSITIES, max_bytes)])[kept]
+    last, before = values[:, -tenth:], values[:, -2 * tenth : -tenth]
+    change = last.mean(axis=1) - before.mean(axis=1)
+    within = [error_of_chain_mean(part - part.mean(axis=1, keepdims=True)) for part in (last, before)]
+    errors = [math.hypot(*within), error_of_mean(change) or 0.0]
+    error = float(np.nanmax(errors))
+    if not error > 0:
+        return []
+    note = f"last {tenth:,} draws minus the {tenth:,} before, in standard errors"
+    return [Measurement("log_posterior_late_shift", float(change.mean()) / error, note=note)]
+
+
+FEWEST_OF_TENTH = 4
+"""Fewest draws of a tenth whose mean has an error."""
 
 
 def shell_measurements(

@@ -107,6 +107,9 @@ LARGEST_RMSE = 2.0
 TEMPERATURE = 0.05
 """Relative distance of the effective temperature from the posterior's that is fine, as is one within three errors."""
 
+LATE_SHIFT = Thresholds(3.0, float("inf"))
+"""Change of the log posterior from the tenth of the draws before the last to the last, in standard errors."""
+
 UNBOUNDED = ("unadjusted_hmc",)
 """Full-gradient methods that have no Metropolis test and no metric that bounds the bias."""
 
@@ -133,7 +136,7 @@ def checks(table: pd.DataFrame) -> list[Check]:
         bias = _bias("the step size")
     # Divergences come first: they make the convergence diagnostics meaningless.
     first = [diverged_check(rows), excluded_check(rows), noise_check(rows), divergences(rows), shell_check(rows)]
-    convergence.append(_temperature(rows))
+    convergence += [_settled(rows), _temperature(rows)]
     chains = [_acceptance(rows), _cut_short(rows), _energy(rows), _missing_information(rows)]
     return [check for check in (*first, *convergence, bias, *chains) if check is not None]
 
@@ -298,6 +301,18 @@ def divergences(rows: Values) -> Check | None:
         f"(any: look closer; above {DIVERGENT.look:.0%} of all: do not trust)"
     )
     return Check("divergences", status, text)
+
+
+def _settled(rows: Values) -> Check | None:
+    """The check of whether the log posterior still moves at the end of the chains; None if it is not known."""
+    shift = _value(rows, "log_posterior_late_shift")
+    if np.isnan(shift):
+        return None
+    text = (
+        f"the log posterior changes by {shift:+.1f} standard errors in the last tenth of the draws (fine up to "
+        f"{LATE_SHIFT.fine:g}; beyond it look closer: the chains have not arrived)"
+    )
+    return Check("last tenth", LATE_SHIFT.status(abs(shift)), text)
 
 
 def _temperature(rows: Values) -> Check | None:

@@ -14,6 +14,7 @@ from bnn_atlas.metrics.gathering.chain_convergence import (
     convergence_measurements,
     diagnose_functions,
     diagnose_parameters,
+    layer_measurements,
     log_posterior_measurements,
     noise_measurements,
 )
@@ -22,6 +23,7 @@ from bnn_atlas.metrics.gathering.cost import Cost, gradient_measurements, time_m
 from bnn_atlas.metrics.gathering.log_densities import (
     log_likelihood_measurements,
     point_noise_measurements,
+    settling_measurements,
     shell_measurements,
     variational_measurements,
 )
@@ -129,6 +131,7 @@ def score(
     measurements = [
         *measure.prediction_measurements(summary, data.y_test, data.y_scale, run.identity.method, run.published),
         *convergence,
+        *layer_measurements(parameters),
         *noise_measurements(summary),
         *log_score_measurements(summary, data.y_test),
         *log_posterior_measurements(pool, kept, max_bytes),
@@ -145,6 +148,7 @@ def score(
         *exclusion_measurements(summary),
     ]
     if method(run.identity.method).kind_of_draws.are_chain:
+        measurements += settling_measurements(pool, kept, max_bytes)
         measurements.append(reference_measurement(measurements))
     return Scored(
         as_rows(run.identity, measurements, summary),
