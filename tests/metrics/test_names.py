@@ -10,6 +10,7 @@ from bnn_atlas.config.metrics import METRICS, page
 from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.metrics.gathering.cost import Cost, Phase
+from bnn_atlas.metrics.gathering.exchange import Exchange
 from bnn_atlas.metrics.gathering.log_densities import LAST, MEANS, point_noise_measurements, variational_measurements
 from bnn_atlas.metrics.gathering.streaming import summarise
 from bnn_atlas.metrics.gathering.virial import Virial
@@ -67,7 +68,8 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
         summary = summarise(pool, predict_linear, x, target)
         run = RUN._replace(method="hmc") if extra else RUN
         virial = Virial(np.array(["layer0", "noise"]), np.array([2, 1]), 60, *rng.normal(size=(2, 4, 60, 2)))
-        facts = evaluate.RunFacts(run, COST, published=PAPERS, prior_sd=1.0, virial=virial)
+        exchange = Exchange(np.asarray(60), *rng.normal(size=(2, 4, 25)))
+        facts = evaluate.RunFacts(run, COST, published=PAPERS, prior_sd=1.0, virial=virial, exchange=exchange)
         found = evaluate.score(pool, summary, Data(target), facts)
         rows += found.rows + found.rates
     fitted = dict.fromkeys((*MEANS, "entropy_error", *LAST), np.full((4, 60), 0.5))

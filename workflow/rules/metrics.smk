@@ -9,6 +9,7 @@ rule metrics:
         pool=f"{RUN}/pool/pool.json",
         predictions=f"{RUN}/predictive/test.npz",
         virial=f"{RUN}/predictive/virial.npz",
+        exchange=f"{RUN}/predictive/exchange.npz",
         timings=INPUTS.timings,
         source=INPUTS.source_table,
     output:

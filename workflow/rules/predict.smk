@@ -2,7 +2,7 @@
 
 
 rule predict:
-    """Predict the test rows with every draw of a pool, and take gradients at draws for their temperature."""
+    """Predict the test rows with every draw of a pool; measure gradients at draws, and draws with exchanged layers."""
     input:
         dataset=INPUTS.dataset,
         split=INPUTS.split,
@@ -10,6 +10,7 @@ rule predict:
     output:
         destination=f"{RUN}/predictive/test.npz",
         virial=f"{RUN}/predictive/virial.npz",
+        exchange=f"{RUN}/predictive/exchange.npz",
     log:
         PATHS.log("predict/{study}/{run}/split{split}/test"),
     benchmark:

@@ -61,6 +61,13 @@ DENSITY = (
         NATS,
     ),
     Metric(
+        "layer_dependence",
+        "worth of the dependence between layers: LPPD of evenly spread draws minus their LPPD after each layer is "
+        "exchanged between the draws of a chain",
+        "",
+        NATS,
+    ),
+    Metric(
         "lppd_stacked",
         "LPPD with stacking weights for the chains (Yao, Vehtari, Gelman 2022), fitted to the other half of the test "
         "rows (not to validation rows, which chose the warm starts)",

@@ -18,6 +18,7 @@ from bnn_atlas.data.splitting import save_split
 from bnn_atlas.inference import problem as module
 from bnn_atlas.inference.problem import Predictor, Problem, load_problem
 from bnn_atlas.metrics.gathering import summary as summaries
+from bnn_atlas.metrics.gathering.exchange import load_exchange
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.gathering.virial import load_virial
 from bnn_atlas.metrics.judgement.sets import reference_rows, shift_rows
@@ -45,7 +46,8 @@ def problem(run: Run) -> Problem:
 
 def predicted(run: Run, folder: Path) -> PredictiveSummary:
     """Of the test rows."""
-    predict(run.dataset, run.split, run.pool, folder / "test.npz", folder / "virial.npz", posterior=POSTERIOR)
+    files = [folder / f"{name}.npz" for name in ("test", "virial", "exchange")]
+    predict(run.dataset, run.split, run.pool, *files, posterior=POSTERIOR)
     return summaries.load(folder / "test.npz")
 
 
@@ -82,7 +84,9 @@ def test_gradients_at_the_draws_are_those_of_the_training_rows(run: Run, tmp_pat
     expected = -(slopes * logits).sum(axis=(2, 3))
     np.testing.assert_allclose(virial.likelihood[..., 0], expected, rtol=1e-4, atol=1e-3)
     np.testing.assert_allclose(virial.prior[..., 0], (run.draws**2).sum(axis=2), rtol=1e-5)
-    predict(run.dataset, run.split, run.pool, tmp_path / "a.npz", tmp_path / "b.npz", posterior=POSTERIOR, last=True)
+    assert not load_exchange(tmp_path / "exchange.npz").as_drawn.size, "a linear model has one layer"
+    files = [tmp_path / f"{name}.npz" for name in "abc"]
+    predict(run.dataset, run.split, run.pool, *files, posterior=POSTERIOR, last=True)
     assert not load_virial(tmp_path / "b.npz").likelihood.size, "a single network has no temperature"
 
 
@@ -137,7 +141,7 @@ def test_rows_are_predicted_again_only_for_something_else(run: Run, tmp_path: Pa
     predicted(run, tmp_path)
     assert (tmp_path / "test.npz").stat().st_ino == first
     other = make_run(tmp_path, TRAIN + np.array([4, 0, 5]))
-    files = (tmp_path / "test.npz", tmp_path / "virial.npz")
+    files = [tmp_path / f"{name}.npz" for name in ("test", "virial", "exchange")]
     predict(other.dataset, other.split, run.pool, *files, posterior=POSTERIOR)
     assert (tmp_path / "test.npz").stat().st_ino != first
 

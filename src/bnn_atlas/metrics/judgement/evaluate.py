@@ -20,6 +20,7 @@ from bnn_atlas.metrics.gathering.chain_convergence import (
 )
 from bnn_atlas.metrics.gathering.chain_statistics import ChainStatistics, summarise_statistics
 from bnn_atlas.metrics.gathering.cost import Cost, gradient_measurements, time_measurements
+from bnn_atlas.metrics.gathering.exchange import Exchange, exchange_measurements
 from bnn_atlas.metrics.gathering.log_densities import (
     log_likelihood_measurements,
     point_noise_measurements,
@@ -78,6 +79,8 @@ class RunFacts(NamedTuple):
     """Number of rows of the likelihood, if known."""
     virial: Virial | None = None
     """What the temperature of the draws is computed from, if known."""
+    exchange: Exchange | None = None
+    """Densities of the test rows by draws with exchanged layers, if known."""
 
 
 class Scored(NamedTuple):
@@ -142,6 +145,7 @@ def score(
         *log_likelihood_measurements(pool, kept, max_bytes),
         *shell_measurements(pool, kept, run.prior_sd, max_bytes, run.temperature),
         *(virial_measurements(run.virial, kept, run.temperature) if run.virial else []),
+        *(exchange_measurements(run.exchange, kept) if run.exchange else []),
         *variational_measurements(pool, kept, max_bytes),
         *point_noise_measurements(pool, kept, run.fit_rows, max_bytes),
         *gradients,

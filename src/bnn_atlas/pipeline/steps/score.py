@@ -13,6 +13,7 @@ from bnn_atlas.data.published_predictions import load_predictions
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.data.splitting import load_split
 from bnn_atlas.metrics.gathering.cost import read_cost
+from bnn_atlas.metrics.gathering.exchange import load_exchange
 from bnn_atlas.metrics.gathering.summary import load
 from bnn_atlas.metrics.gathering.virial import load_virial
 from bnn_atlas.metrics.judgement import evaluate
@@ -31,6 +32,7 @@ def score(
     pool: str | Path,
     predictions: str | Path,
     virial: str | Path,
+    exchange: str | Path,
     timings: Sequence[str | Path],
     source: str | Path | Sequence[str] = (),
     *,
@@ -41,7 +43,8 @@ def score(
 ) -> None:
     """Score a pooled trace and its predictions of the test rows, and write the tables of the rule `metrics`.
 
-    `virial` is the file that the temperature of the draws is computed from, `timings` are the `timing.json` files of
+    `virial` is the file that the temperature of the draws is computed from, `exchange` the file of their densities with
+    exchanged layers; `timings` are the `timing.json` files of
     the blocks; `marks` are added to the note of every row; with `last` only
     the last draws of the chains are scored. If the draws have the moments of another run's draws, `source` is the
     metric table of that run. `given` are the fields of `RunFiles`, and those of `evaluate.RunFacts` that follow from
@@ -56,6 +59,7 @@ def score(
         dead_inputs=None if data.kind == "tokens" else dead_inputs(data),
         fit_rows=len(data.y_fit),
         virial=load_virial(virial),
+        exchange=load_exchange(exchange),
         **given,
     )
     scored = evaluate.score(draws.select(draws=slice(-1, None)) if last else draws, summary, data, run)
