@@ -91,7 +91,7 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_examples_of_a_users_network_and_of_an_estimator_run(tmp_path: Path) -> None:
-    data, network, estimator, _ = examples("docs/library.md")
+    data, network, estimator, *_ = examples("docs/library.md")
     lines = run(data + network + estimator, tmp_path).strip().splitlines()
     assert lines[-2] == "(2, 100, 1, 16)"
     score, shape = lines[-1].split(" ", 1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bnn_atlas.export.reference_posterior import Reference, open_reference
+    from bnn_atlas.library.alignment import Alignment, Symmetry, align
     from bnn_atlas.library.draws import predict, predict_draws, sample, score, starting_points, to_arviz
     from bnn_atlas.library.estimators import AtlasClassifier, AtlasRegressor
     from bnn_atlas.library.posteriors import NetworkPosterior, build_posterior, posterior_of
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
     from bnn_atlas.traces.pool import open_pool
 
 __all__ = [
+    "Alignment",
     "AtlasClassifier",
     "AtlasRegressor",
     "NetworkPosterior",
     "Reference",
+    "Symmetry",
+    "align",
     "build_posterior",
     "configure",
     "open_pool",
@@ -38,6 +42,7 @@ _ELSEWHERE = {
     "open_pool": "bnn_atlas.traces.pool",
     "Reference": "bnn_atlas.export.reference_posterior",
     "open_reference": "bnn_atlas.export.reference_posterior",
+    **dict.fromkeys(("Alignment", "Symmetry", "align"), "bnn_atlas.library.alignment"),
     **dict.fromkeys(("AtlasClassifier", "AtlasRegressor"), "bnn_atlas.library.estimators"),
     **dict.fromkeys(("NetworkPosterior", "build_posterior", "posterior_of"), "bnn_atlas.library.posteriors"),
 }

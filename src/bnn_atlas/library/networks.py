@@ -44,6 +44,8 @@ class UserNetwork(NamedTuple):
     outputs: int
     digest: str
     """SHA-256 of the network's traced program and the numbers in the program."""
+    of_arrays: Callable[[Mapping[str, Any], Any], Any]
+    """(stochastic parameters by name, rows) -> outputs as the user's network returns them."""
 
 
 def user_network(
@@ -125,6 +127,10 @@ def _assembled(
         raise DataError("stochastic needs start: pass the parameters, which also hold the values that stay fixed")
     fixed = {name: leaf for name, leaf in leaves.items() if name not in chosen}
 
+    def of_arrays(arrays: Mapping[str, Any], x: Any) -> Any:
+        every = {**fixed, **arrays}
+        return function(jax.tree_util.tree_unflatten(structure, [every[name] for name in leaves]), x)
+
     def tree(vector: Any) -> Any:
         arrays = layout.unflatten(vector)
         lead = vector.shape[:-1]
@@ -147,9 +153,8 @@ def _assembled(
     )
     start = None if drawn else np.concatenate([np.ravel(leaves[p.name]) for p in layout.parameters])
     network = Network(layout, lambda x: x, apply, first)
-    return UserNetwork(
-        network, start, tree, wanted.name, wanted.dtype, program.out_avals[0].shape[0], digest_of(program)
-    )
+    outputs = program.out_avals[0].shape[0]
+    return UserNetwork(network, start, tree, wanted.name, wanted.dtype, outputs, digest_of(program), of_arrays)
 
 
 def traced(function: Callable[..., Any], name: str, what: str, *arguments: Any) -> tuple[Any, Any]:
@@ -199,14 +204,14 @@ def digest_of(program: Any) -> str:
     return found.hexdigest()
 
 
-def named_leaves(tree: Any) -> tuple[dict[str, Any], Any]:
-    """Leaves of a pytree by name, such as `dense_1/kernel`, and its structure."""
+def named_leaves(tree: Any, what: str = "start") -> tuple[dict[str, Any], Any]:
+    """Leaves of a pytree by name, such as `dense_1/kernel`, and its structure; errors call the tree `what`."""
     pairs, structure = jax.tree_util.tree_flatten_with_path(tree)
     names = [jax.tree_util.keystr(path, simple=True, separator=SEPARATOR) or "theta" for path, _ in pairs]
     if not names:
-        raise DataError("start has no parameters: pass a pytree of arrays, such as a dictionary")
+        raise DataError(f"{what} has no parameters: pass a pytree of arrays, such as a dictionary")
     if twice := {name for name in names if names.count(name) > 1}:
-        raise DataError(f"start has two parameters called '{min(twice)}': give the parts of the tree other names")
+        raise DataError(f"{what} has two parameters called '{min(twice)}': give the parts of the tree other names")
     return dict(zip(names, (leaf for _, leaf in pairs), strict=True)), structure
 
 
@@ -255,6 +260,11 @@ def _parameters(shapes: Mapping[str, tuple[int, ...]], order: Mapping[str, int])
     layers = sorted(used, key=lambda owner: (used[owner], _natural(owner)))
     found = [_parameter(name, shape, layers.index(name.rpartition(SEPARATOR)[0])) for name, shape in shapes.items()]
     return sorted(found, key=lambda p: (p.layer, _natural(p.name)))
+
+
+def layout_of(shapes: Mapping[str, tuple[int, ...]]) -> Layout:
+    """A layout for arrays of which only names and shapes are known, in the order of their names."""
+    return Layout(tuple(_parameters(shapes, {name: place for place, name in enumerate(shapes)})))
 
 
 def _parameter(name: str, shape: tuple[int, ...], layer: int) -> Parameter:

@@ -209,7 +209,7 @@ def activation_function(
             return result
 
         with nn.intercept_methods(watch):
-            network.apply(theta, piece)
+            network.apply(theta[: network.layout.size], piece)
         return [jnp.concatenate(list(_samples(group, found, rows)), axis=1) for group in symmetry.groups]
 
     compiled = jax.jit(values, static_argnums=2)

@@ -4,10 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import bnn_atlas
 from bnn_atlas.config.parts.evaluation import AlignmentConfig
 from bnn_atlas.config.parts.posterior import MLPConfig, PosteriorConfig
+from bnn_atlas.inference.problem import load_without_rows
 from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.models.networks import build_network
 from bnn_atlas.pipeline.steps.starts import compact_starts
@@ -16,7 +19,7 @@ from bnn_atlas.symmetry.aligned_draws import load_aligned_draws
 from bnn_atlas.symmetry.frame import load_frame
 from bnn_atlas.symmetry.groups import SymmetryError, symmetry_of
 from bnn_atlas.symmetry.permutation import apply
-from bnn_atlas.traces.pool import pool_traces
+from bnn_atlas.traces.pool import open_pool, pool_traces
 from tests.pipeline.steps.making import CLASSES, IDENTITY, SHAPE, TRAIN, make_run
 from tests.symmetry.draws import copies
 from tests.traces.making import make_statistics, write_trace
@@ -63,6 +66,29 @@ def test_every_criterion_brings_copies_together(run: Path, tmp_path: Path, crite
     assert table["aligned_rhat_median", f"{criterion}/scrambled"] < 1.5
     assert table["cycle_consistency", criterion] == pytest.approx(1.0)
     assert read_table(folder / "table.parquet")["note"].str.endswith("marked").all()
+
+
+@pytest.mark.parametrize("criterion", ["weights", "activations", "correlation"])
+@pytest.mark.parametrize("changes", [{}, {"reference": "first"}, {"unit": "chain", "balanced": True}])
+def test_the_library_finds_the_same_frame(run: Path, tmp_path: Path, criterion: Any, changes: dict[str, Any]) -> None:
+    """To the last bit, and with the same table."""
+    folder = aligned(run, tmp_path / "a", criterion=criterion, **changes)
+    score_alignment(folder / "draws.npz", folder / "table.parquet", name="a", identity=IDENTITY)
+    rows = load_without_rows(run / "prepared.npz", run / "split.npz", POSTERIOR).split.x_fit
+    settings = {"scales" if name == "balanced" else name: value for name, value in changes.items()}
+    symmetry = bnn_atlas.Symmetry.of(POSTERIOR, rows, classes=CLASSES)
+    settings |= {"by": criterion, "x": None if criterion == "weights" else rows, "pairs": 6}
+    found = bnn_atlas.align(open_pool(run / "hidden.json"), symmetry, **settings)
+    frame = load_frame(folder / "frame.npz", SYMMETRY)
+    for name in ("units", "chain_units", "target", "objective", "mean"):
+        np.testing.assert_array_equal(getattr(found.frame, name), getattr(frame, name))
+    np.testing.assert_array_equal(
+        np.concatenate([found.sd[p.name].ravel() for p in SYMMETRY.layout.parameters]), frame.moment("aligned", "sd")
+    )
+    ours = found.report().table.set_index(["metric", "at"])["value"].drop("aligned_noise", level="at")
+    theirs = read_table(folder / "table.parquet")
+    theirs["at"] = theirs["at"].str.removeprefix("a").str.removeprefix("/")
+    pd.testing.assert_series_equal(ours, theirs.set_index(["metric", "at"])["value"])
 
 
 def test_the_same_files_come_out_again_and_fewer_draws_are_taken(run: Path, tmp_path: Path) -> None:

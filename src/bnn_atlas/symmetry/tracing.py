@@ -1,0 +1,828 @@
+"""Exchangeable units of any network, found in its traced program.
+
+Every axis of every array in the program is a product of atoms, the outermost first: a flattened map of 7 x 7 positions
+and 16 channels has an axis of three atoms. Operations say which atoms are the same: `a + b` those of `a` and `b`, axis
+by axis; a product of matrices, those of the two axes that are summed over; a reshape, those that it regroups. Atoms of
+rows, inputs, outputs, positions and constants are fixed. To permute an atom that is not fixed, everywhere at once, only
+changes the order of the terms of sums: the places of the atom in the parameters are a group of exchangeable units.
+
+An operation that is not in the tables fixes the atoms that it touches. Each group is checked numerically.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, groupby
+from math import lgamma, prod
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal
+
+from bnn_atlas.models.layout import Layout, Parameter
+from bnn_atlas.symmetry.features import MOST_ROWS, Features, Statistic, _by_groups, _taken
+from bnn_atlas.symmetry.groups import Freedom, Group, Place, Symmetry
+from bnn_atlas.symmetry.permutation import apply, uniform_units
+
+Arrays = Mapping[str, Any]
+Function = Callable[[Arrays, Any], Any]
+
+ROWS, INPUTS, OUTPUTS = "rows", "inputs", "outputs"
+POSITIONS, CONSTANTS, UNUSED = "positions", "constants", "not used"
+FIXED = {ROWS, INPUTS, OUTPUTS, POSITIONS, CONSTANTS, UNUSED}
+"""Reasons for which an axis is known not to be exchangeable; with any other reason, it is undecided."""
+_ONE_NUMBER = """
+abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy copy_p cos cosh
+digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt integer_pow is_finite le lgamma log log1p logistic lt max min
+mul ne neg nextafter not optimization_barrier or pow reduce_precision rem round rsqrt select_n sign sin sinh sqrt square
+stop_gradient sub tan tanh xor
+"""
+ELEMENTWISE = frozenset(_ONE_NUMBER.split())
+"""Operations on single numbers, by the names of their primitives in JAX."""
+REDUCTIONS = {"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or"}
+WINDOWS = {"reduce_window_sum", "reduce_window_max", "reduce_window_min", "reduce_window"}
+CUMULATIVE = {"cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"}
+INLINED = {
+    *("jit", "pjit", "closed_call", "core_call", "remat", "remat2", "checkpoint"),
+    *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
+}
+
+
+class Traced(NamedTuple):
+    """What was found in a program."""
+
+    symmetry: Symmetry
+    undecided: dict[str, str]
+    """`name, axis k` of a parameter -> why it could not be decided whether the entries of this axis are exchangeable;
+    they are left alone."""
+    values: Callable[[np.ndarray], Callable[[np.ndarray], list[np.ndarray]]]
+    """Rows -> (parameters [P] -> activations [n, samples] of each group, where the next layer reads them)."""
+
+
+class Atom:
+    """A factor of an axis. After `merge` it is another atom, after `split` the product of two, after `cut` a sum."""
+
+    def __init__(self, size: int, fixed: str = "", uniform: bool = False, pieces: "Sequence[Axis]" = ()) -> None:
+        self.size, self.fixed, self.uniform = size, fixed, uniform
+        self.same: Atom | None = None
+        self.parts: tuple[Atom, ...] = ()
+        self.pieces = list(pieces)
+        """Axes that this atom has one after another, as after a concatenation; it is not exchangeable as a whole."""
+
+    def divide(self, inner: int) -> bool:
+        """Make this atom the product of an outer atom and one of size `inner`, if it is no sum."""
+        if not self.pieces:
+            sizes = (self.size // inner, inner)
+            self.parts = tuple(Atom(size, self.fixed, self.uniform) for size in sizes if size > 1)
+        return not self.pieces
+
+    def cut(self, sizes: Sequence[int]) -> None:
+        """Make this atom a sum of atoms of these sizes."""
+        self.pieces = [[Atom(size, self.fixed, self.uniform)] if size > 1 else [] for size in sizes]
+
+
+Axis = list[Atom]
+
+
+def leaves(axis: Axis) -> Axis:
+    """The atoms of an axis after all merges and divisions; sums are kept."""
+    found: Axis = []
+    for atom in axis:
+        while atom.same is not None:
+            atom = atom.same
+        found += leaves([*atom.parts]) if atom.parts else [atom]
+    return found
+
+
+class _Stretch(NamedTuple):
+    """Where an axis has an atom: index start + (block n + unit) inner + position, as in `Place`."""
+
+    atom: Atom
+    start: int
+    blocks: int
+    inner: int
+
+
+def stretches(axis: Axis) -> list[_Stretch]:
+    """All atoms of an axis that are not sums; atoms of a sum within blocks are fixed, as places cannot express them."""
+    found, whole = [], leaves(axis)
+    for number, atom in enumerate(whole):
+        blocks, inner = size_of(whole[:number]), size_of(whole[number + 1 :])
+        if not atom.pieces:
+            found.append(_Stretch(atom, 0, blocks, inner))
+            continue
+        if blocks > 1:
+            fix([[atom]], "parts of an axis within blocks are not followed")
+            found.append(_Stretch(atom, 0, blocks, inner))
+        start = 0
+        for piece in atom.pieces:
+            if blocks == 1:
+                found += [
+                    _Stretch(s.atom, (start + s.start) * inner, s.blocks, s.inner * inner) for s in stretches(piece)
+                ]
+            start += size_of(leaves(piece))
+    return found
+
+
+def fix(axes: Iterable[Axis], reason: str) -> None:
+    """Mark all atoms of these axes as not exchangeable; a reason that leaves them undecided stays."""
+    for axis in axes:
+        for atom in leaves(axis):
+            fix(atom.pieces, reason)
+            if not atom.uniform:
+                atom.fixed = _weaker(atom.fixed, reason)
+
+
+def _weaker(one: str, other: str) -> str:
+    """The reason of the two that decides less."""
+    return one if one and (one not in FIXED or not other) else other
+
+
+def size_of(axis: Axis) -> int:
+    """Length of an axis."""
+    return prod(atom.size for atom in axis)
+
+
+def own(axis: Axis) -> Axis:
+    """The same axis with new atoms in the place of uniform ones, which have no identity."""
+    found = []
+    for atom in leaves(axis):
+        if atom.pieces:
+            found.append(Atom(atom.size, atom.fixed, False, [own(piece) for piece in atom.pieces]))
+        else:
+            found.append(Atom(atom.size) if atom.uniform else atom)
+    return found
+
+
+def meet(one: Axis, other: Axis, where: str) -> Axis:
+    """The common axis of two axes of the same length, whose atoms become the same, from the innermost outwards."""
+    left, right = leaves(one), leaves(other)
+    common: Axis = []
+    while left or right:
+        a, b = left.pop(), right.pop()
+        large, small = (a, b) if a.size >= b.size else (b, a)
+        fits = large.size % small.size == 0
+        if fits and large.size == small.size:
+            common = [*_merged(a, b, where), *common]
+            left, right = leaves(left), leaves(right)
+        elif fits and large.divide(small.size):
+            left, right = leaves([*left, a]), leaves([*right, b])
+        else:
+            rest = [[*left, a], [*right, b]]
+            fix(rest, f"{where} joins axes that are divided in different ways")
+            return [*rest[0], *common]
+    return common
+
+
+def _merged(a: Atom, b: Atom, where: str) -> Axis:
+    """The common atom of two of the same size."""
+    if a is b or (b.uniform and not b.pieces):
+        return [a]
+    if a.uniform and not a.pieces:
+        return [b]
+    if not a.pieces and not b.pieces:
+        b.same = a
+        a.fixed = _weaker(a.fixed, b.fixed)
+        return [a]
+    for atom, other in ((a, b), (b, a)):
+        if not atom.pieces:
+            atom.pieces = [own(piece) for piece in other.pieces]
+            if atom.fixed:
+                fix(atom.pieces, atom.fixed)
+    while (ends := _ends(a)) != _ends(b):
+        # A cut can bring the other cuts of an atom that was cut before.
+        if not all(_cut_at(atom, end) for end in {*ends, *_ends(b)} for atom in (a, b)):
+            fix([[a], [b]], f"{where} joins axes that are divided in different ways")
+            return [a]
+    pieces = [meet(first, second, where) for first, second in zip(a.pieces, b.pieces, strict=True)]
+    return [Atom(a.size, a.fixed or b.fixed, False, pieces)]
+
+
+def _ends(atom: Atom) -> list[int]:
+    """Where the pieces of a sum end."""
+    return [*accumulate(size_of(leaves(piece)) for piece in atom.pieces)]
+
+
+def _cut_at(atom: Atom, place: int) -> bool:
+    """Let a piece of a sum end at this place, if its atoms allow it."""
+    start = 0
+    for number, piece in enumerate(atom.pieces):
+        whole = leaves(piece)
+        size = size_of(whole)
+        if place in (start, start + size):
+            return True
+        if place < start + size:
+            outer, inner = whole[0], size // whole[0].size
+            if (place - start) % inner:
+                return False
+            first = (place - start) // inner
+            if not outer.pieces:
+                outer.cut([first, outer.size - first])
+            elif not _cut_at(outer, first):
+                return False
+            atom.pieces[number : number + 1] = [[*part, *whole[1:]] for part in outer.pieces]
+            return True
+        start += size
+    return False
+
+
+def taken(axis: Axis, start: int, stop: int) -> Axis | None:
+    """The part of an axis from start to stop; None if its atoms cannot be cut there."""
+    whole = leaves(axis)
+    if all(atom.uniform for atom in whole):
+        return [Atom(stop - start, uniform=True)] if stop - start > 1 else []
+    total = Atom(size_of(whole), "", False, [whole])
+    if not (_cut_at(total, start) and _cut_at(total, stop)):
+        return None
+    found, done = [], 0
+    for piece in total.pieces:
+        if start <= done < stop:
+            found.append(piece)
+        done += size_of(leaves(piece))
+    return joined(found)
+
+
+def joined(pieces: Sequence[Axis]) -> Axis:
+    """Axes one after another as one axis."""
+    flat: list[Axis] = []
+    for piece in pieces:
+        whole = leaves(piece)
+        flat += whole[0].pieces if len(whole) == 1 and whole[0].pieces else [whole]
+    if len(flat) == 1:
+        return flat[0]
+    return [Atom(sum(size_of(leaves(piece)) for piece in flat), "", False, flat)]
+
+
+def regroup(axes: Sequence[Axis], shape: Sequence[int], where: str) -> list[Axis]:
+    """The axes of an array after a reshape."""
+    flat = leaves([atom for axis in axes for atom in axis])
+    found: list[Axis] = []
+    for size in reversed(shape):
+        axis: Axis = []
+        while (missing := size // size_of(axis)) > 1:
+            last = flat.pop()
+            if last.size <= missing and missing % last.size == 0:
+                axis.insert(0, last)
+            elif last.size % missing == 0 and last.divide(missing):
+                flat = leaves([*flat, last])
+            else:
+                reason = f"{where} divides an axis between its factors"
+                fix([[*flat, last], axis, *found], reason)
+                return [[Atom(each, reason)] if each > 1 else [] for each in shape]
+        found.insert(0, axis)
+    return found
+
+
+class _Use(NamedTuple):
+    """An activation that the next layer sums over: where it is in the program, and its axes."""
+
+    place: tuple[int, int]
+    axes: list[Axis]
+    summed: Axis
+
+
+class _Reader:
+    """Reads a program without calls, equation by equation."""
+
+    def __init__(self, closed: ClosedJaxpr, names: Sequence[str]) -> None:
+        self.closed, self.names = closed, names
+        self.axes: dict[Any, list[Axis]] = {}
+        self.origin: dict[Any, str] = {}
+        """Variables that are a parameter with its axes rearranged."""
+        self.data: dict[Any, tuple[int, int] | None] = {}
+        """Variables that depend on the rows -> equation and result; None within a loop."""
+        self.outgoing: list[tuple[str, Axis]] = []
+        self.uses: list[_Use] = []
+        self.reduced: list[_Use] = []
+        jaxpr: Any = closed.jaxpr
+        *parameters, rows = jaxpr.invars
+        for name, var in zip(names, parameters, strict=True):
+            self.axes[var], self.origin[var] = [self._new(size) for size in var.aval.shape], name
+        self.axes[rows] = [self._new(size, INPUTS if k else ROWS) for k, size in enumerate(rows.aval.shape)]
+        self.data[rows] = (-1, 0)
+        self._constants(closed)
+        for number, equation in enumerate(jaxpr.eqns):
+            self._follow(equation, number)
+        for var in jaxpr.outvars:
+            fix(self._of(var), OUTPUTS)
+        read = {var for equation in jaxpr.eqns for var in equation.invars if not isinstance(var, Literal)}
+        for var in parameters:
+            if var not in read:
+                fix(self._of(var), UNUSED)
+
+    def _constants(self, closed: ClosedJaxpr) -> None:
+        for var, value in zip(closed.jaxpr.constvars, closed.consts, strict=True):
+            self.axes[var] = [self._of_constant(np.asarray(value), k) for k in range(np.ndim(value))]
+
+    def _follow(self, equation: Any, number: int | None) -> None:
+        """Read an equation; its number is None within a loop."""
+        self._read(equation)
+        if any(not isinstance(var, Literal) and var in self.data for var in equation.invars):
+            places = [None if number is None else (number, k) for k in range(len(equation.outvars))]
+            self.data.update(zip(equation.outvars, places, strict=True))
+
+    def _new(self, size: int, fixed: str = "", *, uniform: bool = False) -> Axis:
+        return [Atom(size, fixed, uniform)] if size > 1 else []
+
+    def _of_constant(self, value: np.ndarray, axis: int) -> Axis:
+        uniform = bool(value.size) and bool((value == value.take([0], axis)).all())
+        return self._new(value.shape[axis], "" if uniform else CONSTANTS, uniform=uniform)
+
+    def _of(self, var: Any) -> list[Axis]:
+        """The axes of a variable; those of a literal, which is a number, are uniform."""
+        if not isinstance(var, Literal):
+            return self.axes[var]
+        return [self._new(size, uniform=True) for size in np.shape(var.val)]
+
+    def _read(self, equation: Any) -> None:
+        name = equation.primitive.name
+        if name in ELEMENTWISE:
+            rule: Callable[[Any], list[list[Axis]]] | None = self._elementwise
+        elif name in REDUCTIONS:
+            rule = self._reduction
+        elif name in WINDOWS:
+            rule = self._window
+        elif name in CUMULATIVE:
+            rule = self._cumulative
+        else:
+            rule = getattr(self, f"_{name}", None)
+        found = rule(equation) if rule is not None else self._unknown(equation)
+        self.axes.update(zip(equation.outvars, found, strict=True))
+        origins = [self.origin.get(var) for var in equation.invars if not isinstance(var, Literal)]
+        if len(origins) == 1 and origins[0] and name in ("transpose", "reshape", "squeeze", "convert_element_type"):
+            self.origin[equation.outvars[0]] = origins[0]
+
+    def _unknown(self, equation: Any) -> list[list[Axis]]:
+        reason = f"the operation {equation.primitive.name} is not one that is followed"
+        for var in equation.invars:
+            fix(self._of(var), reason)
+        return [[self._new(size, reason) for size in var.aval.shape] for var in equation.outvars]
+
+    def _kept(self, equation: Any, through: Callable[[int], bool], reason: str = POSITIONS) -> list[list[Axis]]:
+        """Results with the axes of the first operand where `through`; the others are fixed."""
+        axes = self._of(equation.invars[0])
+        fix([axis for k, axis in enumerate(axes) if not through(k)], reason)
+        return [
+            [axes[k] if through(k) else self._new(size, reason) for k, size in enumerate(var.aval.shape)]
+            for var in equation.outvars
+        ]
+
+    def _elementwise(self, equation: Any) -> list[list[Axis]]:
+        name, shape = equation.primitive.name, equation.outvars[0].aval.shape
+        if len(equation.outvars) > 1:
+            return [self._of(var) for var in equation.invars]
+        common: list[Axis] = [self._new(size, uniform=True) for size in shape]
+        for var in equation.invars:
+            if var.aval.shape:
+                along = zip(common, self._of(var), var.aval.shape, strict=True)
+                common = [a if size == 1 else meet(a, b, name) for a, b, size in along]
+        return [common]
+
+    def _reduction(self, equation: Any) -> list[list[Axis]]:
+        (var,), gone = equation.invars, equation.params["axes"]
+        axes = self._of(var)
+        if place := self.data.get(var):
+            self.reduced += [_Use(place, axes, axes[k]) for k in gone]
+        return [[axis for k, axis in enumerate(axes) if k not in gone]]
+
+    def _argmax(self, equation: Any) -> list[list[Axis]]:
+        gone = equation.params["axes"]
+        axes = self._of(equation.invars[0])
+        fix([axes[k] for k in gone], POSITIONS)
+        return [[axis for k, axis in enumerate(axes) if k not in gone]]
+
+    _argmin = _argmax
+
+    def _window(self, equation: Any) -> list[list[Axis]]:
+        p = equation.params
+        whole = [
+            (size, stride, tuple(pad)) == (1, 1, (0, 0))
+            for size, stride, pad in zip(p["window_dimensions"], p["window_strides"], p["padding"], strict=True)
+        ]
+        return self._kept(equation, lambda k: whole[k])
+
+    def _cumulative(self, equation: Any) -> list[list[Axis]]:
+        return self._kept(equation, lambda k: k != equation.params["axis"])
+
+    def _transpose(self, equation: Any) -> list[list[Axis]]:
+        axes = self._of(equation.invars[0])
+        return [[axes[k] for k in equation.params["permutation"]]]
+
+    def _reshape(self, equation: Any) -> list[list[Axis]]:
+        return [regroup(self._of(equation.invars[0]), equation.outvars[0].aval.shape, "a reshape")]
+
+    def _squeeze(self, equation: Any) -> list[list[Axis]]:
+        gone = equation.params["dimensions"]
+        return [[axis for k, axis in enumerate(self._of(equation.invars[0])) if k not in gone]]
+
+    def _broadcast_in_dim(self, equation: Any) -> list[list[Axis]]:
+        axes, given = self._of(equation.invars[0]), equation.invars[0].aval.shape
+        shape = equation.outvars[0].aval.shape
+        from_operand = {d: k for k, d in enumerate(equation.params["broadcast_dimensions"]) if given[k] == shape[d]}
+        return [
+            [
+                axes[from_operand[d]] if d in from_operand else self._new(size, uniform=True)
+                for d, size in enumerate(shape)
+            ]
+        ]
+
+    def _iota(self, equation: Any) -> list[list[Axis]]:
+        along, shape = equation.params["dimension"], equation.outvars[0].aval.shape
+        return [
+            [
+                self._new(size, POSITIONS) if k == along else self._new(size, uniform=True)
+                for k, size in enumerate(shape)
+            ]
+        ]
+
+    def _pad(self, equation: Any) -> list[list[Axis]]:
+        config = equation.params["padding_config"]
+        return self._kept(equation, lambda k: tuple(config[k]) == (0, 0, 0))
+
+    def _rev(self, equation: Any) -> list[list[Axis]]:
+        return self._kept(equation, lambda k: k not in equation.params["dimensions"])
+
+    def _slice(self, equation: Any) -> list[list[Axis]]:
+        p, axes = equation.params, self._of(equation.invars[0])
+        found = []
+        for k, size in enumerate(equation.invars[0].aval.shape):
+            start, stop, step = p["start_indices"][k], p["limit_indices"][k], (p["strides"] or [1] * len(axes))[k]
+            part = (
+                axes[k] if (start, stop, step) == (0, size, 1) else taken(axes[k], start, stop) if step == 1 else None
+            )
+            if part is None:
+                reason = "a part of the axis is taken, across its factors or in steps (slice)"
+                fix([axes[k]], reason)
+                part = self._new(equation.outvars[0].aval.shape[k], reason)
+            found.append(part)
+        return [found]
+
+    def _dynamic_slice(self, equation: Any) -> list[list[Axis]]:
+        given, out = equation.invars[0].aval.shape, equation.outvars[0].aval.shape
+        return self._kept(equation, lambda k: given[k] == out[k], "a part of the axis is taken (dynamic_slice)")
+
+    def _split(self, equation: Any) -> list[list[Axis]]:
+        along, axes, start, found = equation.params["axis"], self._of(equation.invars[0]), 0, []
+        for size in equation.params["sizes"]:
+            part = taken(axes[along], start, start + size)
+            if part is None:
+                return self._kept(equation, lambda k: k != along, "the axis is split across its factors (split)")
+            found.append([part if k == along else axis for k, axis in enumerate(axes)])
+            start += size
+        return found
+
+    def _concatenate(self, equation: Any) -> list[list[Axis]]:
+        along, shape = equation.params["dimension"], equation.outvars[0].aval.shape
+        operands = [self._of(var) for var in equation.invars]
+        common: list[Axis] = [self._new(size, uniform=True) for size in shape]
+        for axes in operands:
+            common = [axis if k == along else meet(axis, axes[k], "concatenate") for k, axis in enumerate(common)]
+        common[along] = joined([axes[along] for axes in operands])
+        return [common]
+
+    def _scan(self, equation: Any) -> list[list[Axis]]:
+        """The body of a loop: what is carried from step to step has the same axes at all steps."""
+        p = equation.params
+        fixed, carried = p["num_consts"], p["num_carry"]
+        given = [self._of(var) for var in equation.invars]
+        body = _inlined(p["jaxpr"])
+        before = []
+        for axes, var in zip(given[fixed:][:carried], equation.invars[fixed:][:carried], strict=True):
+            fresh = [self._new(size) for size in var.aval.shape]
+            before.append([meet(a, b, "a loop") for a, b in zip(fresh, axes, strict=True)])
+        for axes in given[fixed + carried :]:
+            fix(axes[:1], POSITIONS)
+        inner: Any = body.jaxpr
+        into = [*given[:fixed], *before, *(axes[1:] for axes in given[fixed + carried :])]
+        self._constants(body)
+        for var, axes, outer in zip(inner.invars, into, equation.invars, strict=True):
+            self.axes[var] = axes
+            if not isinstance(outer, Literal):
+                if outer in self.origin and var.aval.shape == outer.aval.shape:
+                    self.origin[var] = self.origin[outer]
+                if outer in self.data:
+                    self.data[var] = None
+        for var in inner.invars[fixed : fixed + carried]:
+            self.data[var] = None
+        for each in inner.eqns:
+            self._follow(each, None)
+        after = [self._of(var) for var in inner.outvars]
+        found = [
+            [meet(a, b, "a loop") for a, b in zip(first, second, strict=True)]
+            for first, second in zip(before, after, strict=False)
+        ]
+        return [*found, *([self._new(p["length"], POSITIONS), *axes] for axes in after[carried:])]
+
+    def _gather(self, equation: Any) -> list[list[Axis]]:
+        """Rows of a table, such as an embedding: axes that are taken whole stay."""
+        operand, indices = equation.invars[:2]
+        numbers, sizes = equation.params["dimension_numbers"], equation.params["slice_sizes"]
+        axes, shape = self._of(operand), operand.aval.shape
+        gone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+        there = [k for k in range(len(shape)) if k not in gone]
+        whole = {k for k in there if sizes[k] == shape[k] and k not in numbers.start_index_map}
+        fix([axis for k, axis in enumerate(axes) if k not in whole], POSITIONS)
+        batch = iter(self._of(indices)[:-1])
+        offsets = dict(zip(numbers.offset_dims, there, strict=True))
+        out = equation.outvars[0].aval.shape
+        found = [axes[offsets[d]] if offsets.get(d) in whole else None for d in range(len(out))]
+        return [
+            [
+                axis if axis is not None else self._new(out[d], POSITIONS) if d in offsets else next(batch)
+                for d, axis in enumerate(found)
+            ]
+        ]
+
+    def _dot_general(self, equation: Any) -> list[list[Axis]]:
+        (left_sum, right_sum), (left_batch, right_batch) = equation.params["dimension_numbers"]
+        left, right = (self._of(var) for var in equation.invars)
+        batch = [meet(left[a], right[b], "a product") for a, b in zip(left_batch, right_batch, strict=True)]
+        summed = [meet(left[a], right[b], "a product") for a, b in zip(left_sum, right_sum, strict=True)]
+        self._used(equation.invars, summed)
+        free = [axis for k, axis in enumerate(left) if k not in (*left_sum, *left_batch)]
+        free += [axis for k, axis in enumerate(right) if k not in (*right_sum, *right_batch)]
+        return [[*batch, *free]]
+
+    def _conv_general_dilated(self, equation: Any) -> list[list[Axis]]:
+        p, numbers = equation.params, equation.params["dimension_numbers"]
+        if p["batch_group_count"] != 1:
+            return self._unknown(equation)
+        left, right = (self._of(var) for var in equation.invars)
+        count = p["feature_group_count"]
+        groups, outputs = self._new(count), self._new(size_of(right[numbers.rhs_spec[0]]) // count)
+        summed = meet(left[numbers.lhs_spec[1]], [*groups, *right[numbers.rhs_spec[1]]], "a convolution")
+        self._used(equation.invars, [summed])
+        found: list[Axis] = [[]] * len(left)
+        found[numbers.out_spec[0]] = left[numbers.lhs_spec[0]]
+        found[numbers.out_spec[1]] = meet(right[numbers.rhs_spec[0]], [*groups, *outputs], "a convolution")
+        for k, (a, b, c) in enumerate(
+            zip(numbers.lhs_spec[2:], numbers.rhs_spec[2:], numbers.out_spec[2:], strict=True)
+        ):
+            shape = [var.aval.shape for var in equation.invars]
+            still = shape[1][b] == p["window_strides"][k] == p["lhs_dilation"][k] == 1 and not any(p["padding"][k])
+            found[c] = left[a] if still else self._new(equation.outvars[0].aval.shape[c], POSITIONS)
+            if not still:
+                fix([left[a], right[b]], POSITIONS)
+        return [found]
+
+    def _used(self, operands: Sequence[Any], summed: Sequence[Axis]) -> None:
+        """Note where activations are summed over, and by which parameters."""
+        for var, other in (tuple(operands), tuple(reversed(operands))):
+            if isinstance(other, Literal) or other not in self.data:
+                continue
+            if place := self.data[other]:
+                self.uses += [_Use(place, self.axes[other], axis) for axis in summed]
+            if not isinstance(var, Literal) and var in self.origin:
+                self.outgoing += [(self.origin[var], axis) for axis in summed]
+
+
+def _run(closed: ClosedJaxpr, arguments: Sequence[Any], inline: bool = False) -> tuple[list[Any], dict[Any, Any]]:
+    """Results of a program and the values of all its variables; calls within it are replaced by what they call."""
+    jaxpr = closed.jaxpr
+    known: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *arguments), strict=True))
+
+    def value(var: Any) -> Any:
+        return var.val if isinstance(var, Literal) else known[var]
+
+    for equation in jaxpr.eqns:
+        given = [value(var) for var in equation.invars]
+        if inline and equation.primitive.name in INLINED:
+            inner = next(equation.params[key] for key in ("call_jaxpr", "fun_jaxpr", "jaxpr") if key in equation.params)
+            closed_inner = inner if hasattr(inner, "consts") else ClosedJaxpr(inner, ())
+            found, _ = _run(closed_inner, given, inline)
+        else:
+            found = equation.primitive.bind(*given, **equation.primitive.get_bind_params(equation.params))
+            found = found if equation.primitive.multiple_results else [found]
+        known.update(zip(equation.outvars, found, strict=True))
+    return [value(var) for var in jaxpr.outvars], known
+
+
+def program_of(function: Function, layout: Layout, rows: np.ndarray, dtype: Any) -> ClosedJaxpr:
+    """The program of a network without calls: arguments are the parameters in the order of the layout, and rows."""
+
+    def flat(*arguments: Any) -> Any:
+        *arrays, x = arguments
+        return function({p.name: array for p, array in zip(layout.parameters, arrays, strict=True)}, x)
+
+    shapes = [jax.ShapeDtypeStruct(p.shape, dtype) for p in layout.parameters]
+    shapes.append(jax.ShapeDtypeStruct(rows.shape, rows.dtype))
+    closed = jax.make_jaxpr(flat)(*shapes)
+    return _inlined(closed)
+
+
+def _inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The same program without calls."""
+    return jax.make_jaxpr(lambda *arguments: _run(closed, arguments, inline=True)[0])(*closed.in_avals)
+
+
+def traced_symmetry(
+    function: Function, layout: Layout, rows: np.ndarray, dtype: Any = np.float32, seed: int = 0
+) -> Traced:
+    """Find the exchangeable units of a network.
+
+    A group that is found is checked at random parameters and rows: the outputs of f(g w) and f(w) must differ by less
+    than `TOLERANCE` of their size. Signs and scales are tried in the same way, and are free if they pass.
+
+    Args:
+        function: (arrays by name, rows [n, ...]) -> outputs [n, ...].
+        layout: names and shapes of the arrays.
+        rows: some rows, at least two; floats give only their shape and type.
+        dtype: type of the parameters.
+        seed: seed of the check.
+    """
+    reader = _Reader(program_of(function, layout, rows, dtype), [p.name for p in layout.parameters])
+    variables = dict(zip(reader.names, reader.closed.jaxpr.invars[:-1], strict=True))
+    undecided: dict[str, str] = {}
+    places: dict[int, list[Place]] = {}
+    atoms: dict[int, Atom] = {}
+    outgoing = {(name, id(each.atom)) for name, axis in reader.outgoing for each in stretches(axis)}
+    found = {p.name: [stretches(axis) for axis in reader.axes[variables[p.name]]] for p in layout.parameters}
+    for parameter in layout.parameters:
+        for axis, parts in enumerate(found[parameter.name]):
+            for atom, start, blocks, inner in parts:
+                if atom.fixed and atom.fixed not in FIXED:
+                    undecided[f"{parameter.name}, axis {axis}"] = atom.fixed
+                if not atom.fixed and not atom.uniform:
+                    incoming = (parameter.name, id(atom)) not in outgoing
+                    place = Place(parameter.name, axis, incoming, start, blocks, inner)
+                    places.setdefault(id(atom), []).append(place)
+                    atoms[id(atom)] = atom
+    kept = _without_nesting(places, atoms, layout)
+    named = _named(kept, atoms, layout)
+    checked = _Check(function, layout, rows, dtype, seed)
+    groups, roots = [], []
+    for key, group in named:
+        if not checked.permuted(group):
+            for place in group.places:
+                undecided[f"{place.array}, axis {place.axis}"] = "exchanging its entries changes the outputs"
+            continue
+        groups.append(checked.with_freedoms(group))
+        roots.append(atoms[key])
+    symmetry = Symmetry(layout, tuple(groups))
+    wanted = []
+    for root in roots:
+        summed, reduced = (
+            {use.place: (use, root) for use in uses if any(each.atom is root for each in stretches(use.summed))}
+            for uses in (reader.uses, reader.reduced)
+        )
+        wanted.append([*(summed or reduced).values()])
+
+    def values(x: np.ndarray) -> Callable[[np.ndarray], list[np.ndarray]]:
+        return _values(function, layout, dtype, wanted, x)
+
+    return Traced(symmetry, undecided, values)
+
+
+def program_features(found: Traced, symmetry: Symmetry, x: np.ndarray, statistic: Statistic) -> Features:
+    """Activations of a traced network at rows x [n, ...] where they are summed over; see `activation_features`.
+
+    `symmetry` has the groups that were found, and a layout that begins with the parameters of the program.
+    """
+    parts = [found.values(x[start : start + MOST_ROWS]) for start in range(0, len(x), MOST_ROWS)]
+    size = found.symmetry.layout.size
+
+    def forward(theta: np.ndarray) -> list[np.ndarray]:
+        pieces = [part(theta[:size]) for part in parts]
+        return [np.concatenate(of_group, axis=1) for of_group in zip(*pieces, strict=True)]
+
+    shapes = [part.shape for part in forward(np.zeros(size, np.float32))]
+    ours = _by_groups(symmetry, [samples for _, samples in shapes])
+
+    def of(draws: np.ndarray) -> np.ndarray:
+        return np.stack([np.concatenate([_taken(part, statistic).ravel() for part in forward(one)]) for one in draws])
+
+    return Features(ours, of)
+
+
+def _without_nesting(places: dict[int, list[Place]], atoms: dict[int, Atom], layout: Layout) -> dict[int, list[Place]]:
+    """Leave out groups whose entries are those of another group on the same axis; the one with more orders is kept."""
+    kept: dict[int, list[Place]] = {}
+    shapes = {p.name: p.shape for p in layout.parameters}
+    free = {(name, axis): np.ones(size, bool) for name, shape in shapes.items() for axis, size in enumerate(shape)}
+    order = list(places)
+    for key in sorted(order, key=lambda key: (-lgamma(atoms[key].size + 1), order.index(key))):
+        units = np.arange(atoms[key].size)
+        where = [(free[place.array, place.axis], place.indices(units)) for place in places[key]]
+        if all(left[indices].all() for left, indices in where):
+            kept[key] = places[key]
+            for left, indices in where:
+                left[indices] = False
+    return {key: kept[key] for key in order if key in kept}
+
+
+def _named(places: dict[int, list[Place]], atoms: dict[int, Atom], layout: Layout) -> list[tuple[int, Group]]:
+    """Groups in the order of their first incoming place, named after the layer that has it."""
+    rank = {p.name: k for k, p in enumerate(layout.parameters)}
+
+    def first(key: int) -> tuple[Any, ...]:
+        best = min(places[key], key=lambda place: (not place.incoming, rank[place.array], place.axis))
+        return (rank[best.array], best.axis, best.array)
+
+    ordered = sorted(places, key=first)
+    owners = {
+        key: first(key)[2].replace("/", ".").rpartition(".")[0].replace(".", "/") or first(key)[2] for key in ordered
+    }
+    found: list[tuple[int, Group]] = []
+    for owner, keys in groupby(ordered, key=lambda key: owners[key]):
+        same = list(keys)
+        for key in same:
+            taken = {group.name for _, group in found}
+            name = owner if len(same) == 1 and owner not in taken else f"{first(key)[2]}[{first(key)[1]}]"
+            found.append((key, Group(name, atoms[key].size, tuple(places[key]))))
+    return found
+
+
+TOLERANCE = 1e-4
+"""Largest relative change of the outputs, as the root of the mean square, that may be due to rounding."""
+
+
+class _Check:
+    """Compares outputs at random parameters and rows before and after a change of the parameters."""
+
+    def __init__(self, function: Function, layout: Layout, rows: np.ndarray, dtype: Any, seed: int) -> None:
+        generator = np.random.default_rng(seed)
+        self.layout, self.generator = layout, generator
+        self.rows = rows
+        if rows.dtype.kind == "f":
+            self.rows = generator.normal(size=rows.shape).astype(rows.dtype)
+        self.theta = np.concatenate([self._random(p).ravel() for p in layout.parameters]).astype(dtype)
+        compiled = jax.jit(lambda theta, x: function(layout.unflatten(theta), x))
+        self.outputs = lambda theta: np.asarray(compiled(theta, self.rows), np.float64)
+        self.before = self.outputs(self.theta)
+        self.size = float(np.sqrt(np.mean(self.before**2))) or 1.0
+
+    def _random(self, parameter: Parameter) -> np.ndarray:
+        scale = 1.5 / np.sqrt(max(1, parameter.fan_in)) if parameter.role == "weight" else 0.3
+        return float(parameter.role == "gain") + scale * self.generator.normal(size=parameter.shape)
+
+    def _unchanged(self, theta: np.ndarray) -> bool:
+        difference = np.sqrt(np.mean((self.outputs(theta) - self.before) ** 2))
+        return bool(difference <= TOLERANCE * self.size)
+
+    def permuted(self, group: Group) -> bool:
+        """Whether a random order of a group's units, moved by at least one place, leaves the outputs unchanged."""
+        alone = Symmetry(self.layout, (group,))
+        units = uniform_units(alone, self.generator)
+        if (units == np.arange(group.size)).all():
+            units = np.roll(units, 1)
+        return self._unchanged(apply(alone, self.theta, units))
+
+    def with_freedoms(self, group: Group) -> Group:
+        """The group with the signs and scales that leave the outputs unchanged."""
+        freedoms: list[Freedom] = []
+        signs = self.generator.permutation(np.arange(group.size) % 2 * 2 - 1)
+        scales = np.exp(self.generator.uniform(-1, 1, group.size))
+        tried: list[tuple[Freedom, np.ndarray]] = [("scale", scales), ("sign", signs)]
+        for freedom, factors in tried:
+            theta = self.theta.copy()
+            for place in group.places:
+                _multiply(self.layout, place, theta, factors if place.incoming else 1 / factors)
+            if self._unchanged(theta):
+                freedoms.append(freedom)
+        return Group(group.name, group.size, group.places, tuple(freedoms), group.values)
+
+
+def _multiply(layout: Layout, place: Place, theta: np.ndarray, factors: np.ndarray) -> None:
+    parameter = next(p for p in layout.parameters if p.name == place.array)
+    start = layout.offset(place.array)
+    view = np.moveaxis(theta[start : start + parameter.size].reshape(parameter.shape), place.axis, 0)
+    by_index = np.tile(np.repeat(factors, place.inner), place.blocks)
+    part = view[place.start : place.start + len(by_index)]
+    part *= by_index.reshape(-1, *(1,) * (view.ndim - 1)).astype(theta.dtype)
+
+
+def _where(axes: list[Axis], root: Atom) -> tuple[int, _Stretch]:
+    """The axis that has an atom, and where."""
+    return next((number, each) for number, axis in enumerate(axes) for each in stretches(axis) if each.atom is root)
+
+
+def _values(
+    function: Function, layout: Layout, dtype: Any, wanted: list[list[tuple[_Use, Atom]]], x: np.ndarray
+) -> Callable[[np.ndarray], list[np.ndarray]]:
+    """Activations [n, samples] of each group at rows x."""
+    closed = program_of(function, layout, x, dtype)
+    first = closed.jaxpr.invars[-1]
+    equations = closed.jaxpr.eqns
+    variables = [
+        [equations[use.place[0]].outvars[use.place[1]] if use.place[0] >= 0 else first for use, _ in uses]
+        for uses in wanted
+    ]
+
+    def compute(theta: Any, rows: Any) -> list[Any]:
+        arrays = layout.unflatten(theta)
+        _, known = _run(closed, [*(arrays[p.name] for p in layout.parameters), rows])
+        found = []
+        for uses, vars_of in zip(wanted, variables, strict=True):
+            parts = []
+            for (use, root), var in zip(uses, vars_of, strict=True):
+                axis, (_, begin, blocks, inner) = _where(use.axes, root)
+                value = jax.numpy.moveaxis(known[var], axis, 0)
+                end = begin + blocks * root.size * inner
+                if end == size_of(leaves(use.axes[axis])):  # rows may be blocks of this axis
+                    end = len(value)
+                value = value[begin:end].reshape(-1, root.size, inner, *value.shape[1:])
+                parts.append(jax.numpy.moveaxis(value, 1, 0).reshape(root.size, -1))
+            found.append(jax.numpy.concatenate(parts, axis=1))
+        return found
+
+    compiled = jax.jit(compute)
+    return lambda theta: [np.asarray(part) for part in compiled(theta, x)]

@@ -1,0 +1,314 @@
+"""`align` and `Symmetry`: draws of any network in one order."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from flax import linen as nn
+from flax import nnx
+from jax import numpy as jnp
+
+import bnn_atlas as atlas
+from bnn_atlas.data import DataError
+from bnn_atlas.symmetry.groups import SymmetryError
+from bnn_atlas.traces.draws import Draws
+from tests.symmetry.test_tracing import Convolutions, Nnx, Residual, arrays, torch_like
+from tests.test_envs import REPOSITORY
+
+NUMBERS = np.random.default_rng(8)
+X = NUMBERS.normal(size=(40, 30)).astype(np.float32)
+IMAGES = NUMBERS.normal(size=(6, 8, 8, 2)).astype(np.float32)
+Y = np.sin(X[:, 0])
+TORCH = arrays(fc1_weight=(6, 30), fc1_bias=(6,), fc2_weight=(4, 6), fc3_weight=(2, 4), fc3_bias=(2,))
+SPEC: dict[str, Any] = {
+    "fc1.weight": ("h", None),
+    "fc1.bias": ("h",),
+    "fc2.weight": ("g", "h"),
+    "fc3.weight": (None, "g"),
+    "fc3.bias": (None,),
+}
+SETTINGS: dict[str, Any] = {
+    "model": {"kind": "mlp", "hidden": [6, 5], "activation": "tanh"},
+    "likelihood": {"kind": "learned_noise"},
+}
+
+
+def planted(symmetry: atlas.Symmetry, tree: Any, count: int, noise: float = 0.003) -> Any:
+    """Noisy copies of a network with units in random orders, and these orders."""
+    networks, orders = [], []
+    for number in range(count):
+        sizes = {name: size or 0 for name, size in symmetry.groups.items()}
+        order = {name: NUMBERS.permutation(size) if number else np.arange(size) for name, size in sizes.items()}
+        moved = symmetry.apply(tree, order)
+        networks.append(jax.tree.map(lambda a: a + noise * NUMBERS.normal(size=a.shape).astype(a.dtype), moved))
+        orders.append(order)
+    return networks, orders
+
+
+def parameters(module: Any, rows: np.ndarray, start: Any) -> Any:
+    """Random parameters of a module in its own form."""
+    if isinstance(module, nn.Module):
+        start = module.init(jax.random.key(0), rows[:1])["params"]
+    elif isinstance(module, nnx.Module):
+        start = nnx.to_pure_dict(nnx.state(module, nnx.Param))
+    return jax.tree.map(lambda a: np.float32(np.asarray(a) + 0.3 * NUMBERS.normal(size=a.shape)), start)
+
+
+NETWORKS: dict[str, tuple[Callable[[], Any], np.ndarray, Any]] = {
+    "convolutions": (Convolutions, IMAGES, None),
+    "residual": (Residual, X, None),
+    "nnx": (lambda: Nnx(nnx.Rngs(0), inputs=30), X, None),
+    "torch_like": (lambda: torch_like, X, TORCH),
+}
+
+
+@pytest.mark.parametrize("by", ["weights", "activations", "centred", "correlation"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_planted_permutations_are_undone(name: str, by: Any) -> None:
+    make, rows, start = NETWORKS[name]
+    module = make()
+    symmetry = atlas.Symmetry.of(module, rows, start)
+    tree = parameters(module, rows, start)
+    networks, orders = planted(symmetry, tree, 6)
+    found = atlas.align(networks, symmetry, by=by, x=None if by == "weights" else rows, reference="first")
+    for group, size in symmetry.groups.items():
+        undone = [order[group][found.permutations[group][number]] for number, order in enumerate(orders)]
+        np.testing.assert_array_equal(undone, np.tile(np.arange(size or 0), (6, 1)))
+        assert found.transpositions[group][0] == 0
+    for draw in found.draws:
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=0.02), draw, tree)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=0.01), found.mean, tree)
+    assert 0 < max(jax.tree.leaves(jax.tree.map(np.max, found.sd))) < 0.02
+
+
+def test_a_symmetry_by_hand_is_the_one_that_is_found() -> None:
+    """The barycentre of the same networks, with sizes learned from them."""
+    by_hand, found = atlas.Symmetry(SPEC), atlas.Symmetry.of(torch_like, X, TORCH)
+    networks, _ = planted(found, parameters(torch_like, X, TORCH), 8, noise=0.3)
+    ours, theirs = (atlas.align(networks, each) for each in (SPEC, found))
+    for mine, named in (("h", "fc1"), ("g", "fc2")):
+        np.testing.assert_array_equal(ours.permutations[mine], theirs.permutations[named])
+    assert by_hand.groups == {"h": None, "g": None}
+    np.testing.assert_array_equal(ours.mean["fc2.weight"], theirs.mean["fc2.weight"])
+
+
+def test_products_of_positions_and_channels_are_written_as_tuples() -> None:
+    """A convolution [out, in, height, width] and a dense layer after a flattened map, channels outermost or not."""
+    tree = {"conv": NUMBERS.normal(size=(3, 2, 2, 2)), "dense": NUMBERS.normal(size=(4, 12))}
+    order = np.array([2, 0, 1])
+    for entry, moved in ((("c", 4), (3, 4)), ((4, "c"), (4, 3))):
+        symmetry = atlas.Symmetry({"conv": ("c", None, None, None), "dense": (None, entry)})
+        found = symmetry.apply(tree, {"c": order})
+        np.testing.assert_array_equal(found["conv"], tree["conv"][order])
+        maps = tree["dense"].reshape(4, *moved)
+        expected = maps[:, order] if moved == (3, 4) else maps[:, :, order]
+        np.testing.assert_array_equal(found["dense"], expected.reshape(4, 12))
+
+
+def test_signs_and_scales_are_matched_and_returned() -> None:
+    """Hidden units of a linear network that change order, sign and scale come back."""
+    spec: dict[str, Any] = {"first": ("h", None), "bias": ("h",), "last": (None, "h")}
+    symmetry = atlas.Symmetry(spec, signs=["h"], scales={"h": ["first", "bias"]})
+    first, bias, last = NUMBERS.normal(size=(6, 9)), NUMBERS.normal(size=6), NUMBERS.normal(size=(2, 6))
+    networks = []
+    for number in range(5):
+        order = NUMBERS.permutation(6)
+        factors = NUMBERS.choice([-1, 1], 6) * np.exp(NUMBERS.normal(size=6)) if number else np.ones(6)
+        moved = (first[order] * factors[:, None], bias[order] * factors, last[:, order] / factors)
+        networks.append(dict(zip(spec, moved, strict=True)))
+    found = atlas.align(networks, symmetry, signs=True, scales=True, reference="first")
+    assert max(array.max() for array in found.sd.values()) < 1e-5
+    for number, network in enumerate(networks):
+        order = found.permutations["h"][number]
+        factors = found.signs["h"][number] * found.scales["h"][number]
+        np.testing.assert_allclose(network["bias"][order] * factors, found.mean["bias"], rtol=1e-5)
+        np.testing.assert_allclose(network["last"][:, order] / factors, found.mean["last"], rtol=1e-5)
+    incoming = np.sqrt((found.mean["first"] ** 2).sum(1) + found.mean["bias"] ** 2)
+    np.testing.assert_allclose(incoming, np.linalg.norm(found.mean["last"], axis=0), rtol=1e-5)
+    plain = atlas.align(networks, symmetry)
+    assert not plain.scales
+    assert not plain.signs
+
+
+def sampled() -> tuple[atlas.NetworkPosterior, Any]:
+    posterior = atlas.build_posterior(X, Y, SETTINGS)
+    method = {"kind": "hmc", "steps": 30, "step_size": 0.05, "trajectory_length": 0.5}
+    return posterior, atlas.sample(posterior, method, chains=3, seed=2)
+
+
+def test_draws_come_back_in_the_form_in_which_they_were_given() -> None:
+    posterior, draws = sampled()
+    whole = draws.read()
+    trees = [[posterior.as_pytree(whole[c, s]) for s in range(30)] for c in range(3)]
+    from_disk, array = atlas.align(draws), atlas.align(whole, posterior=posterior)
+    pytrees = atlas.align(trees, atlas.Symmetry.of(posterior))
+    flat = atlas.align(whole[0], posterior=posterior)
+    assert isinstance(from_disk.draws, Draws)
+    np.testing.assert_array_equal(from_disk.draws.read(), array.draws)
+    np.testing.assert_array_equal(from_disk.draws.read([1], slice(2, 5), [7, 3]), array.draws[1:2, 2:5][..., [7, 3]])
+    for c, s in ((0, 0), (2, 29)):
+        jax.tree.map(np.testing.assert_array_equal, pytrees.draws[c][s], posterior.as_pytree(array.draws[c, s]))
+    assert flat.draws.shape == whole[0].shape
+    assert flat.permutations["layer0"].shape == (30, 6)
+    assert pytrees.permutations["layer0"].shape == (3, 30, 6)
+    jax.tree.map(np.testing.assert_array_equal, from_disk.mean, array.mean)
+    np.testing.assert_allclose(
+        array.mean["layer0.weight"], posterior.as_pytree(array.draws.mean((0, 1)))["layer0.weight"], atol=1e-6
+    )
+    for scored in (draws, from_disk.draws):
+        scores = atlas.score(posterior, scored, X, Y).set_index("metric")["value"]
+        assert np.isfinite(scores["lppd"])
+    before, after = (atlas.predict(posterior, each, X) for each in (draws, from_disk.draws))
+    for one, other in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=2e-4)
+
+
+def test_the_report_tells_noise_from_copies() -> None:
+    """Copies of one network in other orders lose their variance; independent draws lose as much as the control."""
+    posterior = atlas.build_posterior(X, Y, SETTINGS)
+    symmetry = atlas.Symmetry.of(posterior)
+    size = posterior.density.layout.size
+    noise = NUMBERS.normal(size=(2, 40, size)).astype(np.float32)
+    theta = posterior.as_pytree(NUMBERS.normal(size=size).astype(np.float32))
+    networks, _ = planted(symmetry, theta, 80, noise=0.1)
+    copies = [networks[:40], networks[40:]]
+    gains = []
+    for draws in (noise, copies):
+        found = atlas.align(draws, symmetry, pairs=10)
+        report = found.report()
+        assert report is found.report()
+        value = report.table.set_index(["metric", "at"])["value"]
+        variance = value["aligned_variance"]
+        gains.append([1 - variance[at] / variance["scrambled"] for at in ("aligned", "aligned_noise")])
+        assert "noise" in str(report)
+        assert set(value["aligned_rhat_median"].index) == {
+            "sampled",
+            "aligned",
+            "scrambled",
+            "chain_wise",
+            "aligned_noise",
+        }
+    np.testing.assert_allclose(gains[0][0], gains[0][1], atol=0.03)
+    assert gains[1][0] > 0.98 > 0.5 > gains[1][1]
+
+
+def test_activations_at_the_rows_of_the_posterior() -> None:
+    """They are those of the same network as a user's function."""
+    posterior, draws = sampled()
+
+    def function(p: Any, x: Any) -> Any:
+        hidden = jnp.tanh(x @ p["layer0.weight"].T + p["layer0.bias"])
+        return jnp.tanh(hidden @ p["layer1.weight"].T + p["layer1.bias"]) @ p["layer2.weight"].T + p["layer2.bias"]
+
+    trees = [[posterior.as_pytree(theta) for theta in chain] for chain in draws.read()]
+    start = trees[0][0]
+    del start["log_sigma"]
+    for chain in trees:
+        for tree in chain:
+            tree.pop("log_sigma", None)
+    ours = atlas.align(draws, posterior=posterior, by="centred")
+    theirs = atlas.align(trees, atlas.Symmetry.of(function, X, start), by="centred", x=X)
+    assert np.mean(ours.permutations["layer0"] == theirs.permutations["layer0"]) > 0.99
+
+
+def test_draws_that_are_not_finite_are_left_alone() -> None:
+    posterior, draws = sampled()
+    whole = draws.read()
+    whole[1, 4, 3] = np.nan
+    found = atlas.align(whole, posterior=posterior)
+    np.testing.assert_array_equal(found.draws[1, 4], whole[1, 4])
+    np.testing.assert_array_equal(found.permutations["layer0"][1, 4], np.arange(6))
+    assert "1 draw not finite" in str(found.report())
+
+
+def networks_without(name: str) -> list[dict[str, np.ndarray]]:
+    return [TORCH, {key: array for key, array in TORCH.items() if key != name}]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: atlas.Symmetry({}), "maps names"),
+        (lambda: atlas.Symmetry({"w": "h"}), r"axes\['w'\]"),
+        (lambda: atlas.Symmetry({"w": (3, "h")}), r"entry 3"),
+        (lambda: atlas.Symmetry({"w": ((3, 4), "h"), "v": ("h",)}), "name of a group"),
+        (lambda: atlas.Symmetry({"w": ("h", None), "v": (None,)}), "w, axis 0 alone"),
+        (lambda: atlas.Symmetry({"w": (None, None)}), "no group"),
+        (lambda: atlas.Symmetry(SPEC, signs=["k"]), "no group 'k'"),
+        (lambda: atlas.Symmetry(SPEC, signs="h"), "list of groups"),
+        (lambda: atlas.align([TORCH] * 2, atlas.Symmetry(SPEC, scales={"h": ["fc9.*"]})), r"fc9\.\*"),
+        (
+            lambda: atlas.align([TORCH] * 2, {**SPEC, "fc4.weight": ("g", None)}),
+            "no parameter 'fc4.weight'; there is fc",
+        ),
+        (lambda: atlas.align([TORCH] * 2, {**SPEC, "fc1.bias": ("g",)}), "'h' has|'g' has 6 units in fc1.bias"),
+        (lambda: atlas.align([TORCH] * 2, {**SPEC, "fc1.bias": ("h", None)}), "1 axes|2 of 1"),
+        (lambda: atlas.align([TORCH] * 2, {**SPEC, "fc2.weight": (("g", 3), "h")}), "not a multiple of 3"),
+        (
+            lambda: atlas.align([TORCH] * 2, {name: SPEC[name] for name in SPEC if name != "fc3.bias"}),
+            "does not name 'fc3.bias'",
+        ),
+        (lambda: atlas.align(networks_without("fc1.bias"), SPEC), r"draws\[1\] is not like the first.*fc1.bias"),
+        (lambda: atlas.align([TORCH, {**TORCH, "fc1.bias": np.ones(5)}], SPEC), r"draws\[1\].*\[5\]"),
+        (lambda: atlas.align([{**TORCH, "fc1.bias": np.ones(6, int)}] * 2, SPEC), "whole numbers"),
+        (lambda: atlas.align([{**TORCH, "fc1.bias": "text"}] * 2, SPEC), "fc1.bias"),
+        (lambda: atlas.align([[TORCH] * 2, [TORCH]], SPEC), "1 to 2 draws"),
+        (lambda: atlas.align([TORCH] * 2), "symmetry is missing"),
+        (lambda: atlas.align([TORCH] * 2, 3), "symmetry is a int"),  # type: ignore[arg-type]
+        (lambda: atlas.align([TORCH] * 2, SPEC, by="colour"), "by is 'colour'"),  # type: ignore[arg-type]
+        (lambda: atlas.align([TORCH] * 2, SPEC, by="activations", x=X), "needs the network"),
+        (lambda: atlas.align([TORCH] * 2, SPEC, x=X), "of no use"),
+        (lambda: atlas.align([TORCH] * 2, atlas.Symmetry.of(torch_like, X, TORCH), by="activations"), "x is missing"),
+        (lambda: atlas.align(np.ones((2, 3, 4)), SPEC), "pass posterior"),
+        (lambda: atlas.align(np.ones((2, 4)), atlas.Symmetry.of(torch_like, X, TORCH)), r"\[chain, draw, 220\]"),
+        (lambda: atlas.align(np.ones((2, 220), int), atlas.Symmetry.of(torch_like, X, TORCH)), "int64"),
+        (lambda: atlas.align([], SPEC), "pass|empty"),
+        (lambda: atlas.align([TORCH] * 2, SPEC, pairs=-1), "pairs"),
+        (lambda: atlas.align([TORCH] * 2, SPEC, seed=0.5), "seed"),  # type: ignore[arg-type]
+        (lambda: atlas.align([TORCH] * 2, SPEC, posterior=1), "posterior is a int"),  # type: ignore[arg-type]
+        (lambda: atlas.Symmetry.of(torch_like, None, TORCH), "x is missing"),
+        (lambda: atlas.Symmetry.of(torch_like, X), "start is missing"),
+        (lambda: atlas.Symmetry(SPEC).apply(TORCH, {"k": [0]}), "no group 'k'"),
+    ],
+)
+def test_what_cannot_be_aligned_is_refused(make: Callable[[], Any], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        make()
+
+
+def test_symmetries_that_are_not_there_are_refused() -> None:
+    with pytest.raises(SymmetryError, match="no units"):
+        atlas.Symmetry.of(lambda p, x: x @ p["w"], X, {"w": np.ones((30, 2))})
+    with pytest.raises(SymmetryError, match="sign"):
+        atlas.align([TORCH] * 2, SPEC, signs=True)
+    with pytest.raises(SymmetryError, match="not a permutation"):
+        atlas.Symmetry(SPEC).apply(TORCH, {"h": [0, 0, 1, 2, 3, 4]})
+    with pytest.raises(SymmetryError, match="two"):
+        atlas.align([TORCH], SPEC)
+    density = atlas.posterior_of(lambda p: -jnp.sum(p["a"] ** 2), start={"a": np.zeros(3)})
+    with pytest.raises(DataError, match="density alone"):
+        atlas.align(np.ones((2, 3)), posterior=density)
+
+
+def test_a_symmetry_says_what_it_has_and_what_it_left_alone() -> None:
+    def sorting(p: Any, x: Any) -> Any:
+        return jnp.sort(jnp.tanh(x @ p["a"]), axis=1) @ p["b"] + jnp.tanh(x @ p["c"]) @ p["d"]
+
+    shapes = {"a": (30, 4), "b": (4, 2), "c": (30, 5), "d": (5, 2)}
+    symmetry = atlas.Symmetry.of(sorting, X, {name: NUMBERS.normal(size=shape) for name, shape in shapes.items()})
+    assert "c, 5 units, sign free: c axis 1, d axis 0" in repr(symmetry)
+    assert "undecided, left alone: a, axis 1" in repr(symmetry)
+    assert "h: fc1.weight axis 0, fc1.bias axis 0, fc2.weight axis 1" in repr(atlas.Symmetry(SPEC))
+
+
+def test_the_example_of_the_documentation_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    section = (REPOSITORY / "docs" / "library.md").read_text(encoding="utf-8").partition("## Align draws\n")[2]
+    names: dict[str, Any] = {}
+    exec(section.partition("```python\n")[2].partition("```")[0], names)
+    found = names["aligned"]
+    np.testing.assert_allclose(found.sd["fc1.weight"], 0.1, atol=0.06)
+    order = found.permutations["h"][0]
+    np.testing.assert_array_equal(names["networks"][0]["fc1.bias"][order], found.draws[0]["fc1.bias"])
+    assert "noise, aligned" in capsys.readouterr().out
