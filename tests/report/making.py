@@ -142,6 +142,21 @@ def study(folder: Path, **changes: Any) -> StudyView:
     return study_view(**study_inputs(folder) | changes)
 
 
+def partly_made_here(folder: Path) -> StudyView:
+    """A view that counts what was made here: two claims of one run, with the rest from the run `gone` of the clone."""
+    inputs = study_inputs(folder)
+    of_clone = {"rows": [ANSWER | {"run": "gone"}]}
+    measured = [row(run, 1.5, metric="rhat_function_max") for run in ("mile", "gone")]
+    changes = {
+        "claims": write_judged(folder / "both.parquet", growth=of_clone, ours=of_clone),
+        "table": table(folder, measured),
+        "origins": {("mile", 0): Origin.HERE, ("gone", 0): Origin.CLONE},
+        "drawn": {"few": Origin.HERE, "many": Origin.EARLIER},
+        "count_here": True,
+    }
+    return study_view(**inputs | changes)
+
+
 def write_judged(path: Path, **changes: dict[str, Any]) -> Path:
     """Write the table of claims."""
     rows = [{**CLAIM, "claim": name, **claim, **changes.get(name, {})} for name, claim in CLAIMS.items()]

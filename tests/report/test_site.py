@@ -14,7 +14,7 @@ import pytest
 
 from bnn_atlas.report.page import write_page
 from bnn_atlas.report.site import MOST_UNFOLDED, write_site, write_start
-from tests.report.making import STUDY, study
+from tests.report.making import STUDY, partly_made_here, study
 
 ODD = '<script>document.title = "taken"</script> & "quoted"'
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -104,6 +104,35 @@ def test_a_study_page_unfolds_the_first_open_claims(tmp_path: Path) -> None:
     counts = {title: rows.count('<a href="claims.html#') for title, rows in folded}
     assert counts == {f"{MOST_UNFOLDED + 2} more": MOST_UNFOLDED + 2, "1 more": 1, "1 claim to run": 0,
                       "2 runs with settings and diagnostics": 0}  # fmt: skip
+
+
+def test_a_page_that_counts_what_was_made_here_marks_the_rest(tmp_path: Path) -> None:
+    view = partly_made_here(tmp_path)
+    write_page(tmp_path / "made" / "small", view)
+    write_site(tmp_path / "made" / "small", view)
+    write_start(tmp_path / "made")
+
+    def html(name: str) -> str:
+        return (tmp_path / "made" / name).read_text(encoding="utf-8")
+
+    start, study_page = html("index.html"), html("small/index.html")
+    assert "scale laptop · made here: 2 of 3 figures, 1 of 2 runs" in start
+    assert "Only those from runs made here are counted." in start
+    counted, _, folded = start.partition("<details>")
+    assert counted.count("<li>") == 2
+    assert "None is small" not in counted
+    assert "<summary>1 finding that results made here do not answer, not counted</summary>" in folded
+    assert "Not decided</b> (came with the clone): None is small</li>" in folded
+    assert '<span class="small soft">same, came with the clone</span>' in html("small/claims.html")
+    assert "Of earlier code." in html("small/figure-many.html")
+    assert "Split 0 (came with the clone): " in html("small/run-gone.html")
+    assert "(came with the clone)</td>" in study_page
+    assert study_page.count("<h2>Not made here</h2>") == 1
+    readme = html("small/README.md")
+    assert "\n## Not made here\n" in readme
+    assert "\n- Not decided (came with the clone): None is small\n" in readme
+    assert "\nMade here: mile.\n" in html("small/scores.md")
+    assert "(of earlier code) |" in readme
 
 
 def test_the_start_page_has_all_studies_of_the_folder(site: Path, tmp_path: Path) -> None:

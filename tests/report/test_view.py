@@ -12,7 +12,7 @@ from bnn_atlas.report.site import write_site
 from bnn_atlas.report.text import KINDS, SIZES, duration, in_order
 from bnn_atlas.report.view import ELSEWHERE, HERE, Card, StudyView, _posterior
 from tests.claims.making import row, table
-from tests.report.making import REDUCED, STUDY, benchmark, study, study_jobs, write_judged
+from tests.report.making import REDUCED, STUDY, benchmark, partly_made_here, study, study_jobs, write_judged
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +187,30 @@ def test_families_have_one_row_each(tmp_path: Path) -> None:
     write_site(tmp_path / "made", view)
     assert "**differs** (same), as 1 more of this kind |" in (tmp_path / "made" / "README.md").read_text("utf-8")
     assert "<summary>1 more of this kind</summary>" in (tmp_path / "made" / "index.html").read_text("utf-8")
+
+
+def test_only_what_was_made_here_counts_and_the_rest_is_marked(tmp_path: Path) -> None:
+    view = partly_made_here(tmp_path)
+    assert view.sentence == "2 published numbers: 1 agrees, 1 differs."
+    assert view.answers == (
+        "4 of 5 claims were answered: 2 from runs made here, 2 from results in the repository. "
+        "Only those from runs made here are counted."
+    )
+    few, gone = view.cards
+    assert (few.statement, few.outcome, few.verdicts) == ("Few errors are made", "Agrees", {"agrees": 1})
+    assert few.behind == "1 of 2 claims, by results made here: 1 agrees"
+    assert (gone.outcome, gone.left_out) == ("Agrees", 2), "the claim of the clone, which does not hold, is not counted"
+    assert view.own == []
+    assert [(card.statement, card.claim.mark) for card in view.elsewhere] == [("None is small", "came with the clone")]
+    assert {claim.name: claim.mark for claim in view.claims} == {
+        "error": "", "growth": "came with the clone", "gone": "", "far": "", "ours": "came with the clone",
+    }  # fmt: skip
+    assert [[one.name for one in of] for of in view.unsettled["What differs"]] == [["far"]]
+    assert view.unsettled["What is open"] == []
+    assert view.figure_marks == {"many": "of earlier code"}
+    assert view.extent == "made here: 2 of 3 figures, 1 of 2 runs"
+    assert [run.marks for run in view.runs] == [{}, {0: "came with the clone"}]
+    assert "Convergence of 1 run:" in view.posterior
 
 
 def test_the_head_says_how_many_claims_lack_chains_that_have_converged(view: StudyView) -> None:

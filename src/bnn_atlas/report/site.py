@@ -43,8 +43,12 @@ def write_site(folder: Path, view: StudyView) -> None:
             {"title": one.title, "total": one.total, "reduced": one.reduced, "parts": one.parts} for one in view.counts
         ],
         "findings": {title: [_told(card) for card in view.cards if card.outcome == title] for title in OUTCOMES},
-        "figures": len(view.figures),
-        "runs": len(view.runs),
+        "elsewhere": [
+            {"outcome": card.outcome, "statement": card.statement, "claim": {"mark": card.claim.mark}}
+            for card in view.elsewhere
+        ],
+        "answers": (view.answers or view.sentence) if view.count_here else "",
+        "extent": view.extent,
     }
     (folder / ENTRY).write_text(json.dumps(entry, indent=1) + "\n", encoding="utf-8")
 

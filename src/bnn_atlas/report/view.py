@@ -102,6 +102,8 @@ class Claim(NamedTuple):
     """What makes its runs, or its figure."""
     origin: str
     """Where what answered it comes from (`kept.Origin`); empty if nothing did."""
+    mark: str
+    """The same on a page that counts only what was made here, for a claim that something else answered; else empty."""
 
     @property
     def kind(self) -> str:
@@ -162,6 +164,8 @@ class Card(NamedTuple):
     caveat: str
     figure: str
     """A figure with a picture; empty without one."""
+    left_out: int = 0
+    """How many claims behind it do not count, since results made here do not answer them."""
 
     @property
     def outcome(self) -> str:
@@ -179,6 +183,8 @@ class Card(NamedTuple):
     def behind(self) -> str:
         """How many of the claims behind it have each verdict; empty if there is only one."""
         number = sum(self.verdicts.values())
+        if self.left_out:
+            return f"{number} of {number + self.left_out} claims, by results made here: {counted(self.verdicts)}"
         return f"{number} claims: {counted(self.verdicts)}" if number > 1 else ""
 
 
@@ -208,6 +214,8 @@ class Run(NamedTuple):
     diagnostics: dict[int, Path]
     """Split -> the picture of its diagnostics page."""
     figures: list[str]
+    marks: dict[int, str]
+    """Split -> where its results come from, on a page that counts only what was made here, for other results."""
 
 
 class Step(NamedTuple):
@@ -238,10 +246,12 @@ class StudyView(NamedTuple):
     cards: list[Card]
     own: list[Card]
     """Findings that the paper does not have."""
+    elsewhere: list[Card]
+    """With `count_here`, the findings of both kinds of which results made here answer no claim; they do not count."""
     forest: dict[str, list[Mark]]
-    """Where published numbers were read -> the numbers that have been judged."""
+    """Where published numbers were read -> the numbers that have been judged and count."""
     unsettled: dict[str, list[list[Claim]]]
-    """Key of `UNSETTLED` -> its claims, those of one family with one verdict together."""
+    """Key of `UNSETTLED` -> its claims that count, those of one family with one verdict together."""
     to_run: dict[str, list[Claim]]
     """What would settle claims that were not run -> these claims."""
     claims: list[Claim]
@@ -255,6 +265,8 @@ class StudyView(NamedTuple):
     """Figure -> the command that makes it."""
     shown: dict[str, list[str]]
     """Figure -> the runs that it shows."""
+    figure_marks: dict[str, str]
+    """Figure -> where it or a run that it shows comes from, with `count_here`, if that is not here."""
     runs: list[Run]
     steps: list[Step]
     differences: list[str]
@@ -274,6 +286,15 @@ class StudyView(NamedTuple):
         only = " Only those from runs made here are counted." if self.count_here else ""
         total = sum(self.origins.values())
         return f"{total} of {plural(len(self.claims), 'claim')} were answered: {listed}.{only}" if listed else ""
+
+    @property
+    def extent(self) -> str:
+        """The number of figures and of runs; with `count_here`, how many of them were made here."""
+        if not self.count_here:
+            return f"{plural(len(self.figures), 'figure')} · {plural(len(self.runs), 'run')}"
+        drawn = sum(figure.name not in self.figure_marks for figure in self.figures)
+        ran = sum(bool(run.trust) and not run.marks for run in self.runs)
+        return f"made here: {drawn} of {plural(len(self.figures), 'figure')}, {ran} of {plural(len(self.runs), 'run')}"
 
 
 def study_view(
@@ -322,7 +343,7 @@ def study_view(
         diagnostics: the folder of the pictures of the diagnostics pages, if they were made.
         origins: run and split -> where its results come from.
         drawn: figure -> the same.
-        count_here: whether only claims are counted that were answered by results made here.
+        count_here: whether only what was made here counts: the claims that it answers, and findings with such claims.
     """
     pooled = pd.read_csv(summary, dtype=dict.fromkeys(WORDS, str)).fillna(dict.fromkeys(WORDS, ""))
     pictured = figures(files, captions, datasets)
@@ -333,14 +354,20 @@ def study_view(
     found = (
         []
         if judged is None
-        else [_claim(row, study, reductions, took, entries, origin) for row in judged.to_dict("records")]
+        else [_claim(row, study, reductions, took, entries, origin, count_here) for row in judged.to_dict("records")]
     )
     pictures = {figure.name for figure in pictured if figure.picture}
     measured = Measured({} if judged is None else dict(zip(judged["claim"], judged["here"], strict=True)), table)
-    cards = [_card(one, found, measured, pictures) for one in study["findings"]]
-    counts = count([claim for claim in found if claim.origin == Origin.HERE] if count_here else found)
+    counting = [claim for claim in found if claim.origin == Origin.HERE] if count_here else found
+    cards: list[Card] = []
+    elsewhere: list[Card] = []
+    for one in study["findings"]:
+        behind = [claim for claim in counting if claim.name in one["claims"]]
+        (cards if behind else elsewhere).append(_card(one, behind or found, measured, pictures))
+    counts = count(counting)
     made = made_on(jobs, study["name"], entries)
-    ran = _runs(table, rows, made, shown, Path(diagnostics))
+    marks = {place: _mark(one, count_here) for place, one in origins.items()}
+    ran = _runs(table, rows, made, shown, Path(diagnostics), marks)
     waiting: dict[str, list[Claim]] = {}
     for claim in found:
         if claim.verdict == Verdict.TO_RUN:
@@ -356,11 +383,12 @@ def study_view(
         counts=counts,
         origins={one: n for one in Origin if (n := sum(claim.origin == one for claim in found))},
         count_here=count_here,
-        posterior=_posterior(ran, found),
+        posterior=_posterior(ran, counting),
         cards=[card for card in cards if card.claim.read_in != OWN],
         own=[card for card in cards if card.claim.read_in == OWN],
-        forest=_forest(found),
-        unsettled={title: _unsettled(of, found) for title, of in UNSETTLED.items()},
+        elsewhere=elsewhere,
+        forest=_forest(counting),
+        unsettled={title: _unsettled(of, counting) for title, of in UNSETTLED.items()},
         to_run=waiting,
         claims=found,
         judged=judged,
@@ -372,8 +400,9 @@ def study_view(
             for figure in pictured
         },
         shown={name: list(names) for name, names in shown.items()},
+        figure_marks={name: mark for name, one in drawn.items() if (mark := _mark(one, count_here))},
         runs=ran,
-        steps=_steps(study["name"], steps, took, jobs["seconds"].sum()),
+        steps=_steps(study["name"], steps, took, jobs["seconds"].sum(), count_here),
         differences=list(study["differences"]),
         marks=list(dict.fromkeys(mark for note in pooled["note"] if (mark := marks_of(note)))),
         scores=score_sections(pooled, datasets),
@@ -431,6 +460,7 @@ def _claim(
     took: Mapping[str, float],
     entries: Mapping[str, str],
     origins: Mapping[Place, Origin],
+    count_here: bool,
 ) -> Claim:
     """A row of the table of claims."""
     size, d, error, at_infinity = (_given(row[name]) for name in ("size", "d", "error", "at_infinity"))
@@ -440,6 +470,7 @@ def _claim(
     seconds = sum(took.get(run, 0.0) for run in runs)
     made = {f"{row['study']}_{row['figure']}" if run == row["figure"] else entries.get(run, run) for run in runs}
     places = [(one["run"], one["split"] if one["chains"] else IN_FIGURE) for one in row["rows"]]
+    origin = "" if row["verdict"] == Verdict.TO_RUN else farthest(map(origins.__getitem__, places))
     return Claim(
         **texts,
         name=row["claim"],
@@ -457,13 +488,20 @@ def _claim(
         error=2 * (error or 0.0) / size if published and size else 0.0,
         cost=duration(seconds) if seconds else "",
         command=f"snakemake --cores 2 {' '.join(sorted(made))} --config scale={row['scale']}" if made else "",
-        origin="" if row["verdict"] == Verdict.TO_RUN else farthest(map(origins.__getitem__, places)),
+        origin=origin,
+        mark=_mark(origin, count_here),
     )
 
 
+def _mark(origin: str, count_here: bool) -> str:
+    """The origin of results that do not count; empty for all others."""
+    return str(origin) if count_here and origin != Origin.HERE else ""
+
+
 def _card(finding: Mapping[str, Any], claims: Sequence[Claim], measured: Measured, pictures: Collection[str]) -> Card:
+    """A finding, with those of its claims that are among some claims."""
     by_name = {claim.name: claim for claim in claims}
-    of = [by_name[name] for name in finding["claims"]]
+    of = [by_name[name] for name in finding["claims"] if name in by_name]
     main = of[leading([(claim.verdict, claim.identity) for claim in of])]
     return Card(
         statement=signed(measured.filled(finding["statement"])),
@@ -471,6 +509,7 @@ def _card(finding: Mapping[str, Any], claims: Sequence[Claim], measured: Measure
         verdicts=in_order(claim.verdict for claim in of),
         caveat=signed(measured.filled(finding.get("caveat") or "")),
         figure=next((name for name in (main.figure, *(claim.figure for claim in of)) if name in pictures), ""),
+        left_out=len(finding["claims"]) - len(of),
     )
 
 
@@ -493,9 +532,9 @@ def _unsettled(kinds: Collection[str], claims: Collection[Claim]) -> list[list[C
 
 
 def _about(figure: str, claims: Collection[Claim]) -> list[Claim]:
-    """The claims about a figure: those that were run and stand behind a finding first."""
+    """The claims about a figure: those that count, were run and stand behind a finding first."""
     of = [claim for claim in claims if claim.figure == figure]
-    return sorted(of, key=lambda claim: (claim.verdict == Verdict.TO_RUN, not claim.finding))
+    return sorted(of, key=lambda claim: (bool(claim.mark), claim.verdict == Verdict.TO_RUN, not claim.finding))
 
 
 def _reductions(judged: pd.DataFrame | None) -> list[str]:
@@ -511,7 +550,11 @@ def _seconds(study: str, jobs: pd.DataFrame) -> dict[str, float]:
 
 
 def _steps(
-    study: str, steps: Iterable[tuple[str, str, int, Collection[str]]], took: Mapping[str, float], whole: float
+    study: str,
+    steps: Iterable[tuple[str, str, int, Collection[str]]],
+    took: Mapping[str, float],
+    whole: float,
+    count_here: bool,
 ) -> list[Step]:
     """Ways to check a study, from short to long, with the times of the jobs behind the results that there are."""
     chosen = f"'studies=[{study}]'"
@@ -520,7 +563,11 @@ def _steps(
         return f"{duration(seconds)} of jobs here" if seconds else "not measured yet"
 
     return [
-        Step("1 s", "", "everything as it was measured here"),
+        Step(
+            "1 s",
+            "",
+            "what was made here, and, marked, what was not" if count_here else "everything as it was measured here",
+        ),
         *(
             Step(
                 f"{takes} ({measured(sum(took.get(run, 0.0) for run in runs))})",
@@ -548,6 +595,7 @@ def _runs(
     made: Sequence[Made],
     shown: Mapping[str, Sequence[str]],
     diagnostics: Path,
+    marks: Mapping[Place, str],
 ) -> list[Run]:
     trusted: dict[str, dict[int, str]] = {}
     for (run, split), trust in (trusts(table) if len(table) else {}).items():
@@ -584,16 +632,17 @@ def _runs(
                 if (picture := diagnostics / f"{row['run']}-split{split}.png").is_file()
             },
             figures=[figure for figure, names in shown.items() if row["run"] in names],
+            marks={split: mark for (run, split), mark in marks.items() if run == row["run"] and mark},
         )
         for row in rows
     ]
 
 
 def _posterior(runs: Iterable[Run], claims: Iterable[Claim]) -> str:
-    """Whether chains sample the posterior, and which claims need them to; empty without chains."""
+    """Whether chains that count sample the posterior, and which claims need them to; empty without chains."""
     statuses: dict[str, list[str]] = {}
     for run in runs:
-        words = [text for text in run.trust.values() if text != NO_CHAIN]
+        words = [text for split, text in run.trust.items() if text != NO_CHAIN and split not in run.marks]
         if words:
             statuses.setdefault(_worst(words), []).append(run.entry)
     number = sum(map(len, statuses.values()))
