@@ -80,6 +80,7 @@ schema: setup ## Write the schemas and the generated pages of docs/.
 	python -m bnn_atlas.config.pages.schema
 	python -m bnn_atlas.config.metrics
 	python -m bnn_atlas.report.artifact
+	python -m bnn_atlas.report.published_code
 	python -m bnn_atlas.pipeline.targets_page
 
 # The picture of the README and those of docs/figures.md, from the demo.
