@@ -81,6 +81,18 @@ def test_conda_environments_have_the_locked_versions(name: str) -> None:
     assert pins == {package: LOCKED.get(package) for package in pins}
 
 
+@pytest.mark.parametrize("name", ["python", "python-gpu", "r"])
+def test_conda_environments_pin_all_packages_and_have_a_supported_python(name: str) -> None:
+    environment = yaml.safe_load((REPOSITORY / "envs" / f"{name}.yaml").read_text(encoding="utf-8"))
+    *packages, section = environment["dependencies"]
+    pins = dict(package.partition("=")[::2] for package in packages)
+    assert {package for package, version in pins.items() if not version} == {"pip"}
+    lowest = re.search(r">=(3\.\d+)", project()["requires-python"])
+    assert lowest
+    assert pins["python"] == lowest[1], "the version for which the lock is made first"
+    assert all(re.fullmatch(r"[\w.\[\]-]+==[\d.]+", entry) for entry in section["pip"])
+
+
 def test_conda_environment_for_gpus_is_the_other_with_cuda() -> None:
     pins = pip_pins("python-gpu")
     assert pins.pop("jax[cuda12]") == GPU_LOCKED["jax"]
