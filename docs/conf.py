@@ -14,7 +14,10 @@ default_role = "code"
 
 html_theme = "furo"
 html_title = project
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_copy_source = False
+html_show_copyright = False
 html_show_sphinx = False
 
 myst_enable_extensions = ["html_image"]

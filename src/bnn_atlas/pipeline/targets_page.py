@@ -56,7 +56,7 @@ def targets_page(repository: Path = Path()) -> str:
         _table(("target", "what it does"), shared.items()),
         "## Checks of claims\n",
         "Each makes the runs that its claims need, judges them, and prints the verdicts beside the expected ones.\n",
-        _table(("target", "scale", "claims", "time", "studies"), _steps(whole)),
+        _table(("target", "scale", "claims", "on two cores", "studies"), _steps(whole)),
         *(part for study in whole.studies for part in _study(study, atlases)),
         "## Without Snakemake\n",
         _table(("command", "what it does"), [*((f"make {name}", text) for name, text in made), *COMMANDS.items()]),
@@ -69,7 +69,8 @@ def _steps(atlas: Atlas) -> Iterable[tuple[str, ...]]:
     for name, of in steps(atlas.claims).items():
         number = sum(len(claims_of(atlas.claims[study], name)) for study in of)
         first = next(iter(of.values()))
-        yield name, first.scale, str(number), first.takes, ", ".join(f"`{study}`" for study in of)
+        takes, studies = first.takes.removesuffix(" on two cores"), ", ".join(f"`{study}`" for study in of)
+        yield name, first.scale, str(number), takes, studies
 
 
 def _study(study: str, atlases: Mapping[Scale, Atlas]) -> list[str]:
