@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
 
+from bnn_atlas.config.methods.base import Family
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.latex import TableOutputs
 from bnn_atlas.figures.metadata import read_provenance
@@ -129,6 +130,13 @@ def test_a_method_keeps_its_look() -> None:
     assert len(set(style.METHODS.values())) == len(style.METHODS)
     with pytest.raises(ValueError, match="cannot be told apart"):
         style.lines(["x"] * (len(style.CYCLE) + 1))
+
+
+@pytest.mark.parametrize("family", style.FAMILIES)
+def test_a_family_has_a_look_for_any_number_of_methods(family: Family) -> None:
+    looks = [style.look(family, variant) for variant in range(20)]
+    assert len(set(looks)) == 20
+    assert len({one.marker for one in looks[: len(style.MARKERS)]}) == len(style.MARKERS)
 
 
 def test_numbers_and_names_are_readable() -> None:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from bnn_atlas.figures import style
 from bnn_atlas.methods.contract import build_method
 
 from .harness import assert_moments
@@ -22,8 +23,10 @@ def test_the_example_samples_its_target(tmp_path, monkeypatch):
         module = modules[name] = ModuleType(full)
         monkeypatch.setitem(sys.modules, full, module)
         exec(compile(code, full, "exec"), module.__dict__)
+    settings_class = modules["config.methods"].RandomWalkConfig
+    assert style.look(settings_class.family, settings_class.variant) not in style.METHODS.values()
     exact = linear(chains=4)
-    config = modules["config.methods"].RandomWalkConfig(steps=40_000, thinning=10, step_size=0.12)
+    config = settings_class(steps=40_000, thinning=10, step_size=0.12)
     method = build_method(config, exact.problem.posterior, exact.problem.data)
     trace = run(method, exact.problem, tmp_path / "trace.zarr", checkpoint_every=50_000)
     assert 0.1 < trace.statistic("accepted").mean() < 0.8

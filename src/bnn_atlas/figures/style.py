@@ -68,14 +68,14 @@ def mixed(colour: str, white: float) -> str:
     return to_hex((red, green, blue)).upper()
 
 
-METHODS = {
-    kind: Line(
-        mixed(FAMILIES[each.family][0], SHADES[each.variant]),
-        dash(each.variant),
-        FAMILIES[each.family][1][each.variant],
-    )
-    for kind, each in SETTINGS.items()
-}
+def look(family: Family, variant: int) -> Line:
+    """Line and mark of a variant of a family. A family with more variants than marks takes those of others."""
+    colour, own = FAMILIES[family]
+    marks = (*own, *(mark for mark in MARKERS if mark not in own))
+    return Line(mixed(colour, SHADES[variant % len(SHADES)]), dash(variant), marks[variant % len(marks)])
+
+
+METHODS = {kind: look(each.family, each.variant) for kind, each in SETTINGS.items()}
 """Look of each method, the same in all figures."""
 
 RC: dict[str, Any] = {
