@@ -12,13 +12,13 @@ import pytest
 
 from bnn_atlas.config.claims.load import ClaimsConfig
 from bnn_atlas.config.parts.figures import kinds
-from bnn_atlas.config.settings import load_atlas, read_settings
+from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.pipeline.figures import Figures
 from bnn_atlas.pipeline.paths import Paths
 from bnn_atlas.pipeline.targets import Targets, about, check_studies, steps
 from bnn_atlas.pipeline.targets_page import SHARED, targets_page
 from tests.config.folders import CLAIM, refused
-from tests.copies import REPOSITORY
+from tests.copies import PUBLISHED, REPOSITORY
 
 from .test_figures import atlas, drawn
 
@@ -117,13 +117,20 @@ def test_a_step_at_another_scale_is_refused(targets: Targets) -> None:
 def test_the_page_of_targets_is_that_of_the_code_and_has_what_snakemake_offers() -> None:
     page = (REPOSITORY / "docs/targets.md").read_text(encoding="utf-8")
     assert page == targets_page(REPOSITORY), "run `make schema` after changing rules, studies, claims or the Makefile"
-    command = [sys.executable, "-m", "snakemake", "--list-target-rules", "--config", "scale=demo"]
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--list-target-rules",
+        "--config",
+        "scale=demo",
+        f"studies={[*PUBLISHED]}",
+    ]
     listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
     offered = {line.partition(" ")[0] for line in listed.splitlines()}
     assert len(offered) > 100
     tables = re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)
-    settings = read_settings(REPOSITORY / "config/config.yaml")
-    loaded = load_atlas({**settings, "scale": "demo"}, REPOSITORY / "config")
+    loaded = load_atlas({"scale": "demo", "studies": [*PUBLISHED]}, REPOSITORY / "config")
     studies = loaded.studies.items()
     named = {*tables, *(f"{study}_{figure}" for study, of in studies for figure in of.figures)}
     named |= {run.name for _, of in studies for run in of.runs.values() if run.entry in tables}

@@ -41,9 +41,11 @@ COMMANDS = {
 
 
 def targets_page(repository: Path = Path()) -> str:
-    """Text of the page, for the studies of config/config.yaml."""
+    """Text of the page, for the studies with published numbers; others are a user's own."""
     config = repository / "config"
     settings = read_settings(config / "config.yaml")
+    studies = [study for study in settings["studies"] if (config / "published" / f"{study}.csv").is_file()]
+    settings |= {"studies": studies}
     atlases = {scale: load_atlas({**settings, "scale": scale}, config) for scale in get_args(Scale)}
     whole = atlases["paper"]
     files = [repository / "Snakefile", *sorted(repository.glob("workflow/rules/*.smk"))]
