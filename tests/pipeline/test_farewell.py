@@ -5,10 +5,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from bnn_atlas.config.claims.load import ClaimsConfig
-from bnn_atlas.pipeline.farewell import farewell
+from bnn_atlas.pipeline.farewell import FEW, farewell
 from bnn_atlas.pipeline.paths import Paths
 from bnn_atlas.report.console import checked
 from tests.config.folders import CLAIM
@@ -18,6 +19,7 @@ from .workspace import small_workspace, snakemake
 CLAIMS = ClaimsConfig.model_validate(
     {"paper": "p", "steps": {"evaluate": {"takes": "a minute", "claims": ["error"]}}, "claims": {"error": CLAIM}}
 )
+AS_PAGES = "as pages: snakemake --cores 2 so_far --config scale=demo 'studies=[small]'"
 CELLS = {
     "study": "small", "relation": "above", "size": "0.1", "paper_text": "0.12345", "here": "0.50000 ± 0.25000",
     "identity": "same", "reason": "", "verdict": "agrees", "scale": "laptop", "statement": "It is 0.12345",
@@ -84,8 +86,8 @@ def test_without_the_compiled_gradient_one_line_says_so(
         ("fireball", ["results/demo/figures/small/fireball.png"]),
         ("small_fireball", ["results/demo/figures/small/fireball.png"]),
         ("small", ["results/demo/figures/small/", "results/demo/tables/small-summary.csv"]),
-        ("claims", ["results/demo/claims.parquet", "as pages: snakemake --cores 2 site"]),
-        ("small_claims", ["results/demo/claims/small.parquet", "as pages: snakemake --cores 2 site"]),
+        ("claims", ["results/demo/claims.parquet", AS_PAGES]),
+        ("small_claims", ["results/demo/claims/small.parquet", AS_PAGES]),
         ("site", ["results/demo/site/index.html"]),
         ("so_far", ["results/demo/so_far/index.html", "results/demo/so_far/small/README.md"]),
         ("keep", ["docs/results/small/README.md"]),
@@ -93,6 +95,18 @@ def test_without_the_compiled_gradient_one_line_says_so(
 )
 def test_a_named_target_ends_with_what_was_made(target: str, paths: list[str]) -> None:
     assert lines(frozenset({target})) == ["Made in 4 min 3 s:", *(f"  {path}" for path in paths)]
+
+
+def test_a_table_of_few_claims_ends_with_their_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = tmp_path / "results/demo/claims/small.parquet"
+    table.parent.mkdir(parents=True)
+    row = {"verdict": "differs", "statement": "It is -1"}
+    for number in (2, FEW + 1):
+        pd.DataFrame([row] * number).to_parquet(table)
+        told = [line.strip() for line in lines(frozenset({"small_claims"}))[1:]]
+        shown = ["differs: It is \N{MINUS SIGN}1"] * number if number <= FEW else []
+        assert told == [f"results/demo/claims/small.parquet  ({number} differ)", *shown, AS_PAGES]
 
 
 def test_a_file_as_target_ends_without_words() -> None:

@@ -56,6 +56,7 @@ def test_names_of_studies_that_are_taken(names: list[str], why: str | None) -> N
     [
         ("my_lpd", ["no target 'my_lpd'", "did you mean 'my_lppd'?", "`snakemake --list-rules` shows all"]),
         ("smal", ["did you mean 'small'?"]),
+        ("fireball", ["'fireball' is of the study 'sampling_perspective'; add it to `studies` in config/config.yaml"]),
         ("diabetis", ["did you mean 'diabetes'?"]),
         ("diabetes", ["is a data set, not a target", "results/paper/data/diabetes/prepared.npz"]),
         ("results/paper/data/diabetis/prepared.npz", ["no data set 'diabetis'", "did you mean 'diabetes'?"]),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from bnn_atlas.config.claims.load import claims_of, figures_of
 from bnn_atlas.config.language.base import plural
 from bnn_atlas.config.settings import Atlas
+from bnn_atlas.files import read_parquet
 from bnn_atlas.native.build import LOST, library
 from bnn_atlas.pipeline.claims import claim_targets
 from bnn_atlas.pipeline.figures import Figures
@@ -14,9 +15,12 @@ from bnn_atlas.pipeline.paths import Paths
 from bnn_atlas.pipeline.study_page import KEPT, so_far
 from bnn_atlas.pipeline.targets import Targets, steps
 from bnn_atlas.report.console import Checked, checked, checks, columns, count_line, read_rows, score_lines
+from bnn_atlas.report.text import signed
 
 CHECKS = "checks"
 """The step with the claims that hold at any scale."""
+FEW = 10
+"""Largest number of claims that are printed after the target of their table."""
 NEXT = {
     "demo": (
         ("snakemake --cores 2 diagnostics", "a page per run on which to decide whether to trust it"),
@@ -99,7 +103,9 @@ def _made(target: str, atlas: Atlas, paths: Paths, known: Targets) -> list[str]:
         made = [f"  {paths.results}/figures/{target}/", f"  {paths.results}/tables/{target}-summary.csv"]
         return made if target in atlas.claims else [*made, *_scored(paths, target)]
     if target in (pages := claim_targets(atlas)):
-        return [f"  {paths.results}/{pages[target][1]}.parquet", "  as pages: snakemake --cores 2 site"]
+        studies, stem = pages[target]
+        options = f"--config scale={atlas.settings.scale} 'studies=[{','.join(studies)}]'"
+        return [*_verdicts(f"{paths.results}/{stem}.parquet"), f"  as pages: snakemake --cores 2 so_far {options}"]
     if target == "site":
         return [f"  {paths.results}/site/index.html"]
     if target in ("so_far", "keep"):
@@ -110,6 +116,17 @@ def _made(target: str, atlas: Atlas, paths: Paths, known: Targets) -> list[str]:
         folders = dict.fromkeys(f"  {file.rpartition('/')[0]}/" for file in known.runs[target])
         return [*folders, f"  judged by: snakemake --cores 2 so_far --config scale={atlas.settings.scale}"]
     return []
+
+
+def _verdicts(table: str) -> list[str]:
+    """A table of claims with the number of each verdict, and the claims themselves if they are few."""
+    rows = []
+    if Path(table).is_file():
+        found = read_parquet(table, ["verdict", "statement"])
+        rows = [{"verdict": str(verdict), "statement": signed(text)} for verdict, text in found.to_numpy()]
+    head = f"  {table}" + (f"  ({count_line(rows)})" if rows else "")
+    few = rows if len(rows) <= FEW else []
+    return [head, *(f"  {row['verdict']}: {row['statement']}" for row in few)]
 
 
 def _scored(paths: Paths, study: str) -> list[str]:

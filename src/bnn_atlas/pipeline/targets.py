@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import get_args
 
@@ -198,6 +199,9 @@ class Targets:
             return f"'{name}' is a data set, not a target; prepared, it is {self._paths.dataset(name)}"
         if name not in self._atlas.studies and (REPOSITORY / "config" / "studies" / f"{name}.yaml").is_file():
             return f"the study '{name}' is not loaded; add it to `studies` in config/config.yaml"
+        for file in sorted((REPOSITORY / "config" / "studies").glob("*.yaml")):
+            if file.stem not in self._atlas.studies and name in _names_of(file):
+                return f"'{name}' is of the study '{file.stem}'; add it to `studies` in config/config.yaml"
         near = did_you_mean(name, [*rules, *self._runs, *self._atlas.datasets])
         return f"no target '{name}'{near}; `snakemake --list-rules` shows all"
 
@@ -230,6 +234,14 @@ def about(figure: Figure) -> str:
     """What a figure shows: the first sentence of its kind's caption."""
     caption = (REPOSITORY / "workflow" / "report" / f"{figure.kind.name}.rst").read_text(encoding="utf-8")
     return " ".join(caption.partition("\n\n")[0].split()).strip("*")
+
+
+def _names_of(study: Path) -> set[str]:
+    """Figures and entries of a study's file; none if it cannot be read."""
+    with suppress(OSError, yaml.YAMLError):
+        if isinstance(written := yaml.safe_load(study.read_text(encoding="utf-8")), dict):
+            return {*(written.get("figures") or ()), *(written.get("runs") or ())}
+    return set()
 
 
 def _unknown(path: str, what: str, name: str, known: Collection[str]) -> str | None:
