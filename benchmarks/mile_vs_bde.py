@@ -38,7 +38,9 @@ from machine import ROOT, cores, environment, gradient_flop, matmul_gflops, proc
 HERE = Path(__file__).parent
 PEERS = ROOT / ".venv-peers" / "bin" / "python"
 STUDY, ENTRY = "sampling_perspective", "airfoil_mile"
-SIDES = ("bde", "atlas", "snakemake")
+SIDES = ("bde", "estimator", "atlas", "snakemake")
+ESTIMATORS = ("bde", "estimator")
+"""Sides that write scores.json."""
 TARGET = f"results/paper/{STUDY}/{{run}}/split0/metrics/metrics.parquet"
 
 
@@ -87,11 +89,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--mirror", help="folder or base URL with the data (default: BNN_ATLAS_MIRROR, then network)")
     parser.add_argument("--epochs", type=int, help="fewer epochs of the warm start, for a trial")
     parser.add_argument("--warmup", type=int, help="fewer tuning steps, for a trial")
-    parser.add_argument("--output", type=Path, help="default: results/mile_vs_bde.csv; nothing for a trial")
+    parser.add_argument("--output", type=Path, help="default: results/mile_vs_bde.csv; nothing for a part or a trial")
     options = parser.parse_args()
     if options.cache[0] == "warm":
         parser.error("--cache warm needs cold before it, which fills the cache")
-    if options.output is None and not (options.epochs or options.warmup):
+    whole = set(options.sides) == set(SIDES) and options.pairs > 1
+    if options.output is None and whole and not (options.epochs or options.warmup):
         options.output = HERE / "results" / "mile_vs_bde.csv"
     return options
 
@@ -222,8 +225,9 @@ def timed(program: list[str], place: Path, variables: dict[str, str]) -> tuple[f
 
 def command(side: str, work: Work) -> list[str]:
     match side:
-        case "bde":
-            return [str(PEERS), str(HERE / "mile_bde.py"), "job.json"]
+        case "bde" | "estimator":
+            python = str(PEERS) if side == "bde" else sys.executable
+            return [python, str(HERE / "mile_estimators.py"), side, "job.json"]
         case "atlas":
             return [sys.executable, str(HERE / "mile_atlas.py"), "job.json"]
     workflow = [sys.executable, "-m", "snakemake", "--cores", str(cores()), "--config", "scale=paper"]
@@ -231,7 +235,7 @@ def command(side: str, work: Work) -> list[str]:
 
 
 def scores(side: str, place: Path, work: Work) -> dict[str, float]:
-    if side == "bde":
+    if side in ESTIMATORS:
         scores = json.loads((place / "scores.json").read_text(encoding="utf-8"))
         values = [scores[name] for name in ("rmse", "nll", "lppd")]
     else:
@@ -241,7 +245,7 @@ def scores(side: str, place: Path, work: Work) -> dict[str, float]:
 
 
 def versions(side: str, place: Path) -> str:
-    if side == "bde":
+    if side in ESTIMATORS:
         return str(json.loads((place / "scores.json").read_text(encoding="utf-8"))["versions"])
     return ", ".join(f"{name} {version(name)}" for name in ("bnn-atlas", "jax"))
 

@@ -8,6 +8,7 @@ import pandas as pd
 HERE = Path(__file__).parent
 NAMES = {
     "bde": "sklearn-contrib-bde",
+    "estimator": "bnn_atlas, `AtlasRegressor`",
     "atlas": "bnn_atlas, one process",
     "snakemake": "bnn_atlas, the pipeline (`snakemake`)",
 }

@@ -78,10 +78,11 @@ class _Estimator(BaseEstimator, ABC):
         self._centre, spread = x[rows].mean(axis=0), x[rows].std(axis=0)
         self._spread = np.where(spread > 0, spread, 1.0)
         x = self._scaled(x)
-        self.posterior_ = self._posterior(x[rows], y[rows], classes)
+        self.posterior_ = self._posterior(x, y, classes)
+        trained = self._posterior(x[rows], y[rows], classes) if held else self.posterior_
         validation = (x[held_out], y[held_out]) if held else None
         training = {"batch_size": min(BATCH, len(rows)), **(self.training or {})}
-        starts = starting_points(self.posterior_, self.chains, training=training, validation=validation, seed=seed)
+        starts = starting_points(trained, self.chains, training=training, validation=validation, seed=seed)
         self.draws_ = sample(self.posterior_, self.method or MILE, starts, self.folder, seed=seed)
         return self
 
@@ -195,7 +196,8 @@ class AtlasRegressor(RegressorMixin, _Estimator):
             chain.
         chains: number of chains, each with its own warm start.
         training: settings of the warm start, such as `max_epochs` and `learning_rate`.
-        validation_fraction: fraction of the rows used only to stop the warm start early, not for sampling.
+        validation_fraction: fraction of the rows that tell the warm start when to stop instead of training it; the
+            posterior is that of all rows.
         folder: folder for the draws; None for a temporary folder that is removed with the estimator.
         random_state: as in scikit-learn; the same number yields the same draws.
     """
