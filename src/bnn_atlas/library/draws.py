@@ -130,6 +130,8 @@ def sample(
         except ValueError as error:
             raise ConfigError(f"method: {error}") from None
     config = config.for_rows(len(posterior.data.y))
+    if config.kind == "laplace":
+        _check_curvature(posterior)
     seed = arrays.seed(seed)
     if starts is None:
         starts = starting_points(posterior, chains, seed=seed)
@@ -168,6 +170,41 @@ def sample(
     run_block(build_method(config, density, posterior.data), density, posterior.data, block, config.checkpoint_every)
     pool_traces([block.destination], target / "pool.json")
     return open_pool(target / "pool.json")
+
+
+def _check_curvature(posterior: NetworkPosterior) -> None:
+    """Reject posteriors whose curvature a Laplace approximation would miss.
+
+    It adds the likelihood's curvature and the diagonal of the prior's. For a prior of independent parameters with
+    Hessian H, H v = (H 1) v for every vector v, and so for a random one.
+    """
+    import jax
+    from jax import numpy as jnp
+
+    from bnn_atlas.config.language.base import ConfigError
+    from bnn_atlas.config.parts.user import UserPriorConfig
+
+    if not isinstance(posterior.config.prior, UserPriorConfig):
+        return
+    if not len(posterior.data.y):
+        raise ConfigError(
+            "method: laplace takes its curvature from a likelihood, and there are no rows: choose mean_field, low_rank "
+            "or a sampler for a density alone"
+        )
+
+    def second(direction: Any) -> Any:
+        slope = jax.grad(lambda theta: posterior.density.log_prior(theta, posterior.data.prior))
+        return jax.jvp(slope, (place,), (direction,))[1]
+
+    random = np.random.default_rng(0)
+    place = jnp.asarray(random.normal(size=posterior.density.layout.size), posterior.dtype)
+    direction = jnp.asarray(random.normal(size=len(place)), posterior.dtype)
+    diagonal = second(jnp.ones_like(place))
+    if not jnp.allclose(second(direction), diagonal * direction, rtol=1e-2, atol=1e-3 * jnp.abs(diagonal).max()):
+        raise ConfigError(
+            "method: laplace needs a prior of independent parameters, but the prior function correlates them: choose "
+            "mean_field, low_rank or a sampler"
+        )
 
 
 def _sampled_for_now(posterior: NetworkPosterior, method: Mapping[str, Any], starts: np.ndarray, seed: int) -> "Pool":
