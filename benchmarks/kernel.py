@@ -1,4 +1,4 @@
-"""Gradients of dense networks in three ways: XLA on all rows at once, XLA in pieces that stay in cache, compiled code.
+"""Gradients of dense networks: XLA on all rows at once, in pieces that stay in cache, of the network in Flax, compiled.
 
 Bare loops over the gradient of one chain on one core, in turn. Times are processor time of the whole process, so that
 other programs on the machine disturb them little.
@@ -21,16 +21,15 @@ configure(1)
 
 import jax
 import pandas as pd
+from flax import linen as nn
 from jax import numpy as jnp
 
+import bnn_atlas
 import report
-from bnn_atlas.config.parts.posterior import HeteroscedasticLikelihood, MLPConfig
-from bnn_atlas.config.parts.priors import StandardNormalPrior
-from bnn_atlas.posterior.density import build_posterior, posterior_data
 
 RESULT = Path(__file__).parent / "results" / "kernel.csv"
 FEATURES, OUTPUTS, SIZE = 5, 2, 1024
-WAYS = ("whole", "pieces", "compiled")
+WAYS = ("whole", "pieces", "flax", "compiled")
 RATE = 1e-7
 
 
@@ -61,6 +60,20 @@ WORKS = (
     Work((64,) * 4, "relu", 1202),
     Work((64,) * 4, "relu", 17_000),
 )
+
+
+class Network(nn.Module):
+    """The network as a user writes it in Flax, with rows first."""
+
+    hidden: tuple[int, ...]
+    activation: str
+
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        """Outputs [rows, 2] for x [rows, features]."""
+        for width in self.hidden:
+            x = getattr(nn, self.activation)(nn.Dense(width)(x))
+        return nn.Dense(OUTPUTS)(x)
 
 
 def main() -> None:
@@ -120,18 +133,18 @@ def product_rate() -> Callable[[], float]:
 
 def loop(work: Work, way: str, steps: int) -> Callable[[], float]:
     """A compiled loop; each call gives its seconds per gradient."""
-    posterior, prior = build_posterior(
-        MLPConfig(hidden=work.hidden, activation=work.activation),
-        HeteroscedasticLikelihood(head="softplus"),
-        StandardNormalPrior(),
-        temperature=1.0,
-        shape=(FEATURES,),
-        kernel="auto" if way == "compiled" else "xla",
-    )
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(work.rows, FEATURES)), random.normal(size=work.rows)
+    likelihood = {"kind": "heteroscedastic", "head": "softplus"}
+    if way == "flax":
+        built = bnn_atlas.posterior_of(Network(work.hidden, work.activation), x, y, likelihood=likelihood)
+    else:
+        model = {"hidden": list(work.hidden), "activation": work.activation}
+        kernel = "auto" if way == "compiled" else "xla"
+        built = bnn_atlas.build_posterior(x, y, {"model": model, "likelihood": likelihood, "kernel": kernel})
+    posterior, data = built.density, built.data
     if way == "whole":
         posterior = posterior._replace(network=posterior.network._replace(piece=None))
-    random = np.random.default_rng(0)
-    data = posterior_data(random.normal(size=(work.rows, FEATURES)), random.normal(size=work.rows), prior)
     start = jnp.asarray(0.2 * random.normal(size=posterior.layout.size), jnp.float32)
     batches = work.rows // work.batch if work.batch else 1
     order = jnp.asarray(random.permutation(work.rows)[: batches * work.batch].reshape(batches, -1), jnp.int32)

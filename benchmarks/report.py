@@ -152,16 +152,20 @@ def implicit(table: pd.DataFrame) -> str:
 
 def kernel(table: pd.DataFrame) -> str:
     """Medians over the rounds, and how many times as fast as XLA on all rows at once in the same round."""
-    lines = []
+    lines, ways = [], [way for way in WAYS if way in set(table.way)]
     for work, rows in table.groupby("work", sort=False):
         times = rows.pivot_table(index="repeat", columns="way", values="microseconds")
         reached = rows.flop.iloc[0] / 1e3 / times["compiled"] / rows.groupby("repeat").matmul_gflops.first()
         cells = [f"{number(times['whole'].median())}"]
-        for way in ("pieces", "compiled"):
+        for way in ways:
             cells.append(f"{number(times[way].median())} ({(times['whole'] / times[way]).median():.2f} x)")
         lines.append((str(work), *cells, f"{reached.median():.0%}"))
-    head = ("", "XLA, all rows at once", "XLA, rows in cache", "compiled", "share of products")
+    head = ("", "XLA, all rows at once", *(WAYS[way] for way in ways), "share of products")
     return f"{machine(table)}; {table.repeat.nunique()} rounds; microseconds per gradient.\n\n{markdown(head, lines)}"
+
+
+WAYS = {"pieces": "XLA, rows in cache", "flax": "XLA, in Flax", "compiled": "compiled"}
+"""Ways of computing a gradient besides `whole`, and their names."""
 
 
 def compile_time(table: pd.DataFrame) -> str:

@@ -15,9 +15,11 @@ from flax import linen as nn
 from jax import Array
 from jax import numpy as jnp
 
+from bnn_atlas import runtime
 from bnn_atlas.data import DataError
+from bnn_atlas.library.rows_last import rows_last, widths
 from bnn_atlas.models.layout import Layout, Parameter
-from bnn_atlas.models.networks import Network, ShapeError
+from bnn_atlas.models.networks import Network, ShapeError, piece_of
 
 if TYPE_CHECKING:
     from flax import nnx
@@ -27,7 +29,10 @@ STATE = (
     "{kind} has {what}, which changes while the network runs, so parameters and inputs do not determine its output: "
     "{advice}"
 )
-NORMS = "use a norm without running statistics, such as GroupNorm or LayerNorm, or freeze them (use_running_average)"
+NORMS = (
+    "use a norm without running statistics, such as GroupNorm or LayerNorm, or make batch norm use what it has "
+    "(use_running_average=True)"
+)
 KEYS = "switch dropout off (deterministic=True)"
 
 
@@ -61,7 +66,8 @@ def user_network(
         module: `flax.linen.Module`, `flax.nnx.Module` (its parameters are the start), or a function of parameters and
             rows [n, ...]. All return outputs [n, outputs] or [n].
         rows: rows [n, ...]; only their shape and type count.
-        start: a pytree of parameters. Required for a function; a linen module is initialised at random if omitted.
+        start: a pytree of parameters. Required for a function; a linen module is initialised at random if omitted, and
+            takes all its variables if it has others than parameters, which then stay as they are.
         stochastic: patterns of names, such as `head*`; parameters that match no pattern keep their value in `start`.
         dtype: precision of the parameters.
 
@@ -73,7 +79,7 @@ def user_network(
     example = jax.ShapeDtypeStruct(rows.shape, jnp.int32 if rows.dtype.kind in "iu" else dtype)
     initialise = None
     if isinstance(module, nn.Module):
-        function, initialise = _of_linen(module, example, start)
+        function, initialise, start = _of_linen(module, example, start)
         given = start if start is not None else jax.eval_shape(initialise, jax.random.key(0))
     elif _is_nnx(module):
         function, given = _of_nnx(module)
@@ -132,35 +138,62 @@ def _assembled(
         return function(jax.tree_util.tree_unflatten(structure, [every[name] for name in leaves]), x)
 
     def tree(vector: Any) -> Any:
-        arrays = layout.unflatten(vector)
+        arrays = _cut(vector, layout)
         lead = vector.shape[:-1]
         library = jnp if isinstance(vector, Array) else np
         still = {name: library.broadcast_to(leaf, (*lead, *leaf.shape)) for name, leaf in fixed.items()}
         arrays = {**still, **arrays}
         return jax.tree_util.tree_unflatten(structure, [arrays[name] for name in leaves])
 
-    def apply(vector: Array, x: Array) -> Array:
+    def outputs_of(vector: Array, x: Array) -> Array:
         outputs = function(tree(vector), x)
-        return outputs[None, :] if outputs.ndim == 1 else outputs.T
+        return outputs[:, None] if outputs.ndim == 1 else outputs
 
     def first(key: Array) -> Array:
         if initialise is None or not drawn:
             return layout.flatten(leaves)
         return layout.flatten(named_leaves(initialise(key))[0]).astype(wanted.dtype)
 
-    program, _ = traced(
-        apply, wanted.name, _rows_of(example), jax.ShapeDtypeStruct((layout.size,), wanted.dtype), example
-    )
+    vector = jax.ShapeDtypeStruct((layout.size,), wanted.dtype)
+    program, _ = traced(outputs_of, wanted.name, _rows_of(example), vector, example)
     start = None if drawn else np.concatenate([np.ravel(leaves[p.name]) for p in layout.parameters])
-    network = Network(layout, lambda x: x, apply, first)
-    outputs = program.out_avals[0].shape[0]
+    network = Network(layout, lambda x: x, lambda vector, x: outputs_of(vector, x).T, first)
+    if runtime.on_cpu():
+        layers = widths(program.jaxpr, example.shape[0])
+        network = network._replace(
+            arrange=lambda x: jnp.moveaxis(x, 0, -1), apply=rows_last(outputs_of), piece=piece_of(tuple(layers or ()))
+        )
+        if network.piece and not _takes_zeros(network, start, example):
+            network = network._replace(piece=None)
+    outputs = program.out_avals[0].shape[1]
     return UserNetwork(network, start, tree, wanted.name, wanted.dtype, outputs, digest_of(program), of_arrays)
+
+
+def _cut(vector: Any, layout: Layout) -> dict[str, Any]:
+    """`layout.unflatten`, with a gradient that joins pieces instead of adding padded vectors, which is slower."""
+    if not isinstance(vector, Array) or vector.ndim > 1:
+        return layout.unflatten(vector)
+    pieces = jax.lax.split(vector, [p.size for p in layout.parameters])
+    return {p.name: piece.reshape(p.shape) for p, piece in zip(layout.parameters, pieces, strict=True)}
+
+
+def _takes_zeros(network: Network, start: np.ndarray | None, example: jax.ShapeDtypeStruct) -> bool:
+    """Whether outputs and their gradient are finite at a row of zeros, such as those that fill up the last piece."""
+    rows = jnp.zeros((1, *example.shape[1:]), example.dtype)
+
+    def total(theta: Array) -> Array:
+        return jnp.sum(network.apply(theta, network.arrange(rows)))
+
+    theta = network.initialise(jax.random.key(0)) if start is None else jnp.asarray(start)
+    return bool(jax.jit(lambda theta: jnp.isfinite(jax.grad(total)(theta)).all() & jnp.isfinite(total(theta)))(theta))
 
 
 def traced(function: Callable[..., Any], name: str, what: str, *arguments: Any) -> tuple[Any, Any]:
     """The program of a function and the shapes of what it returns, or a ShapeError that says how it failed."""
     try:
         return jax.make_jaxpr(function, return_shape=True)(*arguments)
+    except DataError:
+        raise
     except (flax.errors.InvalidRngError, flax.errors.TraceContextError) as error:
         raise DataError(STATE.format(kind=name, what="random numbers", advice=KEYS)) from error
     except Exception as error:
@@ -255,16 +288,21 @@ def _parameters(shapes: Mapping[str, tuple[int, ...]], order: Mapping[str, int])
     """
     used: dict[str, int] = {}
     for name in shapes:
-        owner = name.rpartition(SEPARATOR)[0]
+        owner = _owner(name)
         used[owner] = min(used.get(owner, order[name]), order[name])
     layers = sorted(used, key=lambda owner: (used[owner], _natural(owner)))
-    found = [_parameter(name, shape, layers.index(name.rpartition(SEPARATOR)[0])) for name, shape in shapes.items()]
+    found = [_parameter(name, shape, layers.index(_owner(name))) for name, shape in shapes.items()]
     return sorted(found, key=lambda p: (p.layer, _natural(p.name)))
 
 
 def layout_of(shapes: Mapping[str, tuple[int, ...]]) -> Layout:
     """A layout for arrays of which only names and shapes are known, in the order of their names."""
     return Layout(tuple(_parameters(shapes, {name: place for place, name in enumerate(shapes)})))
+
+
+def _owner(name: str) -> str:
+    """The name without its last part: `dense` of `dense/kernel`, and `fc1` of PyTorch's `fc1.weight`."""
+    return name[: max(name.rfind(SEPARATOR), name.rfind("."), 0)]
 
 
 def _parameter(name: str, shape: tuple[int, ...], layer: int) -> Parameter:
@@ -287,13 +325,20 @@ def _natural(name: str) -> list[Any]:
 
 def _of_linen(
     module: nn.Module, example: jax.ShapeDtypeStruct, start: Any
-) -> tuple[Callable[[Any, Array], Array], Callable[[Array], Any]]:
+) -> tuple[Callable[[Any, Array], Array], Callable[[Array], Any], Any]:
     kind = type(module).__name__
     _, variables = traced(lambda x: module.init(jax.random.key(0), x), kind, _rows_of(example), example)
-    if others := sorted(set(variables) - {"params"}):
-        raise DataError(STATE.format(kind=kind, what=f"'{others[0]}'", advice=NORMS))
     if "params" not in variables:
         raise DataError(f"{kind} has no parameters")
+    others = sorted(set(variables) - {"params"})
+    whole = isinstance(start, Mapping) and set(start) == set(variables)
+    if others and not whole:
+        raise DataError(
+            f"{kind} has '{others[0]}' besides its parameters: {NORMS} and pass start=variables, with params and "
+            f"{', '.join(others)}"
+        )
+    fixed = {name: start[name] for name in others}
+    start = start["params"] if whole else start
     if start is not None:
         wanted, there = (set(named_leaves(tree)[0]) for tree in (variables["params"], start))
         if wanted != there:
@@ -304,9 +349,12 @@ def _of_linen(
     zeros = jnp.zeros((1, *example.shape[1:]), example.dtype)
 
     def apply(params: Any, x: Array) -> Array:
-        return cast(Array, module.apply({"params": params}, x))
+        try:
+            return cast(Array, module.apply({"params": params, **fixed}, x))
+        except flax.errors.ModifyScopeVariableError as error:
+            raise DataError(STATE.format(kind=kind, what=f"'{others[0]}'", advice=NORMS)) from error
 
-    return apply, lambda key: cast(Any, module.init(key, zeros))["params"]
+    return apply, lambda key: cast(Any, module.init(key, zeros))["params"], start
 
 
 def _is_nnx(module: Any) -> bool:
@@ -320,20 +368,18 @@ def _of_nnx(module: "nnx.Module") -> tuple[Callable[[Any, Array], Array], Any]:
 
     parts: Any = nnx.split(module, nnx.Param, ...)
     graph, params, rest = parts
-    for path, variable in nnx.to_flat_state(rest):
-        # Keys that were used only to initialise a module stay in it; drawing from keys (dropout) raises an error below.
-        if isinstance(variable, nnx.RngState):
-            continue
-        kind = type(variable).__name__
-        raise DataError(
-            STATE.format(kind=type(module).__name__, what=f"{kind} ({'/'.join(map(str, path))})", advice=NORMS)
-        )
     pure = nnx.to_pure_dict(params)
 
     def apply(tree: Any, x: Array) -> Array:
         state = jax.tree.map(lambda leaf: leaf, params)
         nnx.replace_by_pure_dict(state, tree)
-        found: Array = nnx.merge(graph, state, rest)(x)
+        merged = nnx.merge(graph, state, jax.tree.map(lambda leaf: leaf, rest))
+        found: Array = merged(x)
+        for path, variable in nnx.to_flat_state(nnx.state(merged, nnx.Not(nnx.Param))):
+            if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(variable)):
+                what = f"{type(variable).__name__} ({'/'.join(map(str, path))})"
+                advice = KEYS if isinstance(variable, nnx.RngState) else NORMS
+                raise DataError(STATE.format(kind=type(module).__name__, what=what, advice=advice))
         return found
 
     return apply, pure
