@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 from bnn_atlas.data.dataset import Dataset
 
@@ -19,6 +20,7 @@ import mile_vs_bde  # noqa: E402
 import report  # noqa: E402
 from compile import covered  # noqa: E402
 from gpu_chains import End, stretches  # noqa: E402
+from mile_estimators import scores  # noqa: E402
 
 MACHINE = {"processor": "P", "cores": 2, "versions": "v"}
 
@@ -144,6 +146,18 @@ def test_gpu_chains(tmp_path: Path) -> None:
     assert (pd.read_csv(tmp_path / "gpu_networks.csv").seconds > 0).all()
 
 
+def test_scores_of_draws() -> None:
+    """One normal has its own density; two of equal weight have the mean of both and the variance between them."""
+    y = np.array([0.0, 1.0])
+    one = scores(np.zeros((1, 2)), np.full((1, 2), 2.0), y)
+    assert one["rmse"] == pytest.approx(0.5**0.5)
+    assert one["nll"] == pytest.approx(-norm(0, 2).logpdf(y).mean())
+    assert one["lppd"] == pytest.approx(norm(0, 2).logpdf(y).mean())
+    two = scores(np.array([[-1.0, -1.0], [1.0, 1.0]]), np.ones((2, 2)), y)
+    assert two["nll"] == pytest.approx(-norm(0, 2**0.5).logpdf(y).mean())
+    assert two["lppd"] == pytest.approx(np.log((norm(-1, 1).pdf(y) + norm(1, 1).pdf(y)) / 2).mean())
+
+
 @pytest.mark.slow
 def test_mile_on_our_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
@@ -153,9 +167,10 @@ def test_mile_on_our_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     base = tmp_path / "base"
     options = Namespace(pairs=1, epochs=1, warmup=200, mirror=None)
     (work,) = mile_vs_bde.lay_out(base, options).values()
-    measured = mile_vs_bde.measure(tmp_path, base, "atlas", "cold", 1, work)
-    assert measured["seconds"] > 0
-    assert np.isfinite([measured[score] for score in ("rmse", "nll", "lppd")]).all()
+    for side in ("atlas", "estimator"):
+        measured = mile_vs_bde.measure(tmp_path, base, side, "cold", 1, work)
+        assert measured["seconds"] > 0
+        assert np.isfinite([measured[score] for score in ("rmse", "nll", "lppd")]).all()
     plan = mile_vs_bde.command("snakemake", work)
     plan.insert(plan.index("--"), "--dry-run")
     done = subprocess.run(plan, cwd=base, capture_output=True, text=True, check=False)
