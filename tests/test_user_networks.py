@@ -216,6 +216,8 @@ def test_what_mean_field_makes_of_a_funnel() -> None:
     [
         (SMALL["laplace"], "no rows"),
         (SMALL["ivon"], "normal"),
+        (SMALL["psgld"].model_copy(update={"batch_size": None}), "psgld"),
+        (SMALL["adaptive sghmc"], "batch_size"),
         (SMALL["sgld"], "batch_size"),
     ],
 )
@@ -283,6 +285,8 @@ def test_normal_priors_by_name_stay_normal() -> None:
     }
 
 
+ROWS_NEEDED = ("laplace", "ivon", "psgld", "adaptive sghmc", "adaptive sghmc, as published")
+"""Methods that a density alone does not suit."""
 POSTERIORS: dict[str, Callable[[], Any]] = {
     "function": lambda: atlas.posterior_of(function, X, Y, start=pytree(), likelihood="gaussian"),
     "linen, images": lambda: atlas.posterior_of(Convolution(), IMAGES, LABELS, likelihood="categorical"),
@@ -297,7 +301,7 @@ POSTERIORS: dict[str, Callable[[], Any]] = {
         pytest.param(name, of, marks=[pytest.mark.slow] if of != "function" else [])
         for of in POSTERIORS
         for name in SMALL
-        if of != "density" or name not in ("laplace", "ivon", "adaptive sghmc", "adaptive sghmc, as published")
+        if of != "density" or name not in ROWS_NEEDED
     ],
 )
 def test_every_method_runs_on_every_kind_of_network(name: str, of: str) -> None:

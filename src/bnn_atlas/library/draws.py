@@ -132,6 +132,11 @@ def sample(
     config = config.for_rows(len(posterior.data.y))
     if config.kind == "laplace":
         _check_curvature(posterior)
+    if config.kind == "psgld" and not len(posterior.data.y):
+        raise ConfigError(
+            "method: psgld scales gradients by the number of rows, and there are none: choose sgld or another sampler "
+            "for a density alone"
+        )
     seed = arrays.seed(seed)
     if starts is None:
         starts = starting_points(posterior, chains, seed=seed)
