@@ -126,11 +126,11 @@ def sgmcmc_step(table: pd.DataFrame) -> str:
             ratio = "" if base is None else f"{(times[loop] / times[base]).median():.2f} x {base}"
             work = f"{network}, {first.parameters:,} parameters, batches of {first.batch}"
             lines.append((work, loop, spread(times[loop]), ratio))
-    head = ("network", "", "microseconds per step", "")
+    head = ("network", "", "microseconds per gradient", "")
     return f"{machine(table)}; {table.repeat.nunique()} rounds.\n\n{markdown(head, lines)}"
 
 
-BASES = {"sgld": "sgd", "psgld": "sgd", "sghmc": "sgd momentum", "sghmc_clr_prec": "sgd momentum"}
+BASES = {"smile": "sgld", "sgld": "sgd", "psgld": "sgd", "sghmc": "sgd momentum", "sghmc_clr_prec": "sgd momentum"}
 """What each stochastic-gradient sampler is compared with."""
 
 

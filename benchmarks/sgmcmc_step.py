@@ -1,8 +1,8 @@
-"""Time per step of the stochastic-gradient samplers against optax's SGD, on the same network, rows and mini-batches.
+"""Time per gradient of the stochastic-gradient samplers against optax's SGD, on the same network, rows and batches.
 
 All loops run in turn on one core, each compiled as a whole: choosing the rows, computing their gradient, updating the
 state. Times are CPU times of all threads together. SGLD and pSGLD are compared with plain SGD, SGHMC with SGD with
-momentum. `noise` only draws the random numbers of a step.
+momentum, SMILE, whose steps take two gradients, with SGLD. `noise` only draws the random numbers of a step.
 """
 
 import argparse
@@ -27,6 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from bnn_atlas.config.methods.mclmc import SMILEConfig
 from bnn_atlas.config.methods.sgmcmc import PSGLDConfig, SGHMCCLRPrecConfig, SGHMCConfig, SGLDConfig
 from bnn_atlas.config.parts.posterior import (
     CategoricalLikelihood,
@@ -39,8 +40,8 @@ from bnn_atlas.config.parts.posterior import (
 from bnn_atlas.config.parts.priors import NormalPrior
 from bnn_atlas.keys import Role, role_key, step_key
 from bnn_atlas.methods import minibatch
+from bnn_atlas.methods.contract import build_method
 from bnn_atlas.methods.noise import standard_normal
-from bnn_atlas.methods.sgmcmc import build_sgmcmc
 from bnn_atlas.posterior.density import PosteriorData, Target, binder, build_posterior, posterior_data
 
 RESULT = Path(__file__).parent / "results" / "sgmcmc_step.csv"
@@ -69,7 +70,7 @@ WORKS = (
 
 
 class Loop(NamedTuple):
-    """`steps` steps of a method: the state before the first, and (data, state) -> state or anything made from it."""
+    """Steps of a method, with `steps` gradients: the state before the first, and (data, state) -> what they made."""
 
     start: Any
     run: Callable[[PosteriorData, Any], Any]
@@ -94,7 +95,7 @@ def main() -> None:
 
 
 def measure(work: Work, repeats: int) -> list[dict[str, object]]:
-    """Microseconds per step of all loops, `repeats` times in turn."""
+    """Microseconds per gradient of all loops, `repeats` times in turn."""
     loops, parameters = build(work)
     rows: list[dict[str, object]] = []
     for repeat in range(repeats):
@@ -126,7 +127,7 @@ def measure(work: Work, repeats: int) -> list[dict[str, object]]:
 
 
 def build(work: Work) -> tuple[dict[str, Callable[[], float]], int]:
-    """Loops by name, compiled; a call measures microseconds per step."""
+    """Loops by name, compiled; a call measures microseconds per gradient."""
     generator = np.random.default_rng(0)
     posterior, prior = build_posterior(
         work.model,
@@ -147,6 +148,7 @@ def build(work: Work) -> tuple[dict[str, Callable[[], float]], int]:
         "psgld": PSGLDConfig(**lengths),
         "sghmc": SGHMCConfig(**lengths, momentum_decay=DECAY),
         "sghmc_clr_prec": SGHMCCLRPrecConfig(**lengths, momentum_decay=DECAY),
+        "smile": SMILEConfig(burn_in=1, batch_size=work.batch, step_size=RATE),
     }
     loops: dict[str, Loop] = {
         "sgd": descent(optax.sgd(RATE), start, bind, key, work),
@@ -201,8 +203,9 @@ def chain(
     work: Work,
 ) -> Loop:
     """The sampling phase with the sums of its statistics, as in the runner."""
-    sampler = build_sgmcmc(config, bind(data).posterior, data)
-    (phase,) = sampler.phases
+    sampler = build_method(config, bind(data).posterior, data)
+    *_, phase = sampler.phases
+    steps = round(work.steps / (sampler.gradients_per_step or 1))
 
     def run(data: PosteriorData, state: Any) -> Any:
         target = bind(data)
@@ -217,7 +220,7 @@ def chain(
             return state, totals
 
         totals = {name: jnp.zeros((), statistic.dtype) for name, statistic in sampler.statistics.items()}
-        return jax.lax.fori_loop(0, work.steps, step, (state, totals))
+        return jax.lax.fori_loop(0, steps, step, (state, totals))
 
     return Loop(sampler.init(key, start, bind(data)), run)
 

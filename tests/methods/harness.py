@@ -7,7 +7,7 @@ import numpy as np
 from bnn_atlas.config.methods.gaussian import CompactConfig, IVONConfig, LaplaceConfig, LowRankConfig, MeanFieldConfig
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
 from bnn_atlas.config.methods.implicit import ImplicitConfig, MLPGenerator, SmallestEntropy
-from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
+from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig, SMILEConfig
 from bnn_atlas.config.methods.optimisation import AdamConfig, DeepEnsembleConfig, MAPConfig, MeanAdamConfig, PathConfig
 from bnn_atlas.config.methods.sgmcmc import (
     AdaptiveSGHMCConfig,
@@ -122,6 +122,7 @@ SMALL = {
     "adaptive sghmc, as published": AdaptiveSGHMCConfig(
         burn_in=8, steps=8, thinning=2, batch_size=10, step_size=1e-3, momentum_zeroing=0.5, rest_after_burn_in=True
     ),
+    "smile": SMILEConfig(burn_in=12, steps=8, thinning=2, batch_size=10, step_size=0.01),
     "mean field": MeanFieldConfig(epochs=4, batch_size=10, samples=2, steps=5),
     "low-rank normal": LowRankConfig(rank=2, epochs=4, batch_size=10, samples=2, steps=5),
     "ivon": IVONConfig(epochs=4, batch_size=10, samples=2, steps=5),

@@ -1,12 +1,12 @@
-"""Settings of unadjusted microcanonical Langevin dynamics."""
+"""Settings of unadjusted microcanonical Langevin dynamics, on all rows and on mini-batches."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bnn_atlas.config.language.base import LARGEST, Count, Fraction, Positive
-from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws
+from bnn_atlas.config.language.base import LARGEST, Count, Fraction, Model, Positive
+from bnn_atlas.config.methods.base import AugmentationConfig, ChainSettings, KindOfDraws
 
 
 class TunedMCLMCConfig(ChainSettings):
@@ -98,3 +98,49 @@ class BlackJAXMCLMCConfig(TunedMCLMCConfig):
     def desired_energy_variance(self) -> float:
         """The desired variance, which is the same throughout tuning."""
         return self.energy_variance
+
+
+class EnergyTunerConfig(Model):
+    """A step size that follows the distribution of the energy errors |dE|, which is taken for a Gamma distribution."""
+
+    reset: Fraction = 0.99
+    """A step whose |dE| is above this quantile is undone and counted as `guarded`."""
+    tails: Fraction = 0.05
+    """Probability of the two tails in which |dE| changes the step size: the upper two thirds of it shrink, the lower
+    third grows."""
+    change: Fraction = 0.02
+    """Fraction by which a step in a tail changes the step size."""
+    memory: Fraction = 0.99
+    """Fraction of the averages of |dE| that each step keeps."""
+
+
+class SMILEConfig(ChainSettings):
+    """Microcanonical Langevin dynamics whose only noise is in the gradients of mini-batches (Sommer et al. 2026).
+
+    With `noise_preconditioning` it is the paper's pSMILE, and without a tuner its naive variant.
+    """
+
+    title = "SMILE"
+    kind_of_draws = KindOfDraws.STOCHASTIC_GRADIENT_CHAIN
+    family = "microcanonical"
+    variant = 3
+    builder = "bnn_atlas.methods.smile:build_smile"
+
+    kind: Literal["smile"] = "smile"
+    burn_in: Count = 50000
+    """Steps that adapt the step size and the scales, and are discarded."""
+    steps: Count = 10000
+    thinning: Count = 10
+    batch_size: Count = 256
+    """Rows per mini-batch; fewer than all rows."""
+    augmentation: AugmentationConfig | None = None
+    """Random flips and crops of the images in a mini-batch; null for none."""
+    step_size: Positive = 0.001
+    """Distance that a step covers, at the start."""
+    noise_preconditioning: bool = True
+    """Scale parameters so that the noise of their gradients is equal."""
+    tuner: EnergyTunerConfig | None = EnergyTunerConfig()
+    """How energy errors change the step size and undo steps; null keeps `step_size`."""
+    adapt_after_burn_in: bool = False
+    """Whether the step size and the scales keep changing while draws are kept, as in the published code; scales that
+    change with the position bias the draws."""

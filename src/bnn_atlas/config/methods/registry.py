@@ -9,7 +9,7 @@ from bnn_atlas.config.methods.base import MethodSettings
 from bnn_atlas.config.methods.gaussian import CompactConfig, IVONConfig, LaplaceConfig, LowRankConfig, MeanFieldConfig
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
 from bnn_atlas.config.methods.implicit import ImplicitConfig
-from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
+from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig, SMILEConfig
 from bnn_atlas.config.methods.optimisation import DeepEnsembleConfig, MAPConfig, PathConfig
 from bnn_atlas.config.methods.sgmcmc import (
     AdaptiveSGHMCConfig,
@@ -25,6 +25,7 @@ MethodConfig = Annotated[
     MCLMCConfig
     | BlackJAXMCLMCConfig
     | AdjustedMCLMCConfig
+    | SMILEConfig
     | HMCConfig
     | UnadjustedHMCConfig
     | NUTSConfig
