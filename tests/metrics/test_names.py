@@ -11,7 +11,13 @@ from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.metrics.gathering.cost import Cost, Phase
 from bnn_atlas.metrics.gathering.exchange import Exchange
-from bnn_atlas.metrics.gathering.log_densities import LAST, MEANS, point_noise_measurements, variational_measurements
+from bnn_atlas.metrics.gathering.log_densities import (
+    LAST,
+    MEANS,
+    ceiling_measurements,
+    point_noise_measurements,
+    variational_measurements,
+)
 from bnn_atlas.metrics.gathering.streaming import summarise
 from bnn_atlas.metrics.gathering.virial import Virial
 from bnn_atlas.metrics.judgement import evaluate, referee, sets
@@ -74,7 +80,8 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
         rows += found.rows + found.rates
     fitted = dict.fromkeys((*MEANS, "entropy_error", *LAST), np.full((4, 60), 0.5))
     pool = memory_pool(theta, statistics(4, 60) | fitted, layout=LINEAR)
-    rows += as_rows(RUN, variational_measurements(pool, np.arange(4), 10**6), summary)
+    fits = [*variational_measurements(pool, np.arange(4), 10**6), *ceiling_measurements(pool, np.arange(4), 10**6)]
+    rows += as_rows(RUN, fits, summary)
     noise = Layout(
         (Parameter("layer0.weight", (2,), "weight", 0, 2, 1), Parameter("log_sigma", (), "scale", None, 1, 1))
     )

@@ -552,6 +552,12 @@ VARIATIONAL = (
         NATS,
     ),
     Metric("entropy_bracket", "how far `entropy` may be too large because Lanczos took too few steps", "lower", NATS),
+    Metric(
+        "entropy_ceiling",
+        "largest entropy with the variances of the draws, that of independent normals: `entropy` cannot be above it",
+        "",
+        NATS,
+    ),
     Metric("entropy_as_trained", "entropy in the form used by the fit, mean over draws", "", NATS),
     Metric("entropy_is_bound", "fraction of draws at which the search for the smallest singular value has converged"),
     Metric("skipped_updates", "updates that were skipped because a value was not finite", "lower"),

@@ -6,6 +6,7 @@ from scipy.signal import lfilter
 from scipy.stats import norm
 
 from bnn_atlas.metrics.gathering.log_densities import (
+    ceiling_measurements,
     log_likelihood_measurements,
     point_noise_measurements,
     settling_measurements,
@@ -195,3 +196,43 @@ def test_short_or_constant_chains_have_no_late_shift(memory_pool):
     assert late_shift(memory_pool, np.zeros((3, 100))) == []
     assert late_shift(memory_pool, np.zeros((3, 100)), np.arange(0)) == []
     assert settling_measurements(memory_pool(np.zeros((3, 100, 2))), KEPT, MAX_BYTES) == []
+
+
+def ceiling(memory_pool, theta, entropy):
+    pool = memory_pool(theta, {"entropy": np.full(theta.shape[:2], entropy)})
+    return ceiling_measurements(pool, np.arange(len(theta)), 4000)
+
+
+def test_independent_normals_reach_the_ceiling_of_their_entropy(memory_pool):
+    """Also with few draws, and with a parameter that never varies; the error is the spread over repetitions."""
+    scales = np.geomspace(0.01, 10, 30)
+    entropy = norm.entropy(scale=scales).sum()
+    found = []
+    for seed in range(60):
+        theta = np.random.default_rng(seed).normal(size=(2, 12, 30)) * scales
+        (row,) = ceiling(memory_pool, np.concatenate([theta, np.ones((2, 12, 1))], axis=2), entropy)
+        found.append(row.value)
+    assert np.mean(found) == pytest.approx(entropy, abs=4 * np.std(found) / np.sqrt(60))
+    assert row.monte_carlo_error == pytest.approx(np.std(found), rel=0.3)
+    assert row.note == "30 parameters vary"
+
+
+def test_an_entropy_above_the_ceiling_is_said_and_dependence_is_below(memory_pool):
+    rng = np.random.default_rng(1)
+    common = rng.normal(size=(1, 5000, 1)) + 0.1 * rng.normal(size=(1, 5000, 2))
+    covariance = np.array([[1.01, 1.0], [1.0, 1.01]])
+    entropy = 0.5 * np.linalg.slogdet(2 * np.pi * np.e * covariance)[1]
+    (row,) = ceiling(memory_pool, common, entropy)
+    assert row.value == pytest.approx(2 * norm.entropy(scale=np.sqrt(1.01)), abs=0.1)
+    assert row.value > entropy + 1
+    assert "above" not in row.note
+    (row,) = ceiling(memory_pool, common, 5.0)
+    assert "`entropy` is" in row.note
+    assert "above it" in row.note
+
+
+def test_no_ceiling_without_an_entropy_or_draws(memory_pool):
+    theta = np.random.default_rng(2).normal(size=(2, 20, 3))
+    assert ceiling_measurements(memory_pool(theta), np.arange(2), MAX_BYTES) == []
+    assert ceiling(memory_pool, theta[:, :9], 0.0) == []
+    assert ceiling(memory_pool, np.ones((2, 20, 3)), 0.0) == []

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from scipy.special import digamma, polygamma
 
 from bnn_atlas.metrics.formulas.averages import error_of_mean
 from bnn_atlas.metrics.formulas.rhat_ess import error_of_chain_mean
@@ -121,6 +122,47 @@ def variational_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> l
             found.append(Measurement(name, float(_of(pool, name, kept, max_bytes)[:, -1].sum()), note=note))
     notes = pool.attributes.get(NOTES, {})
     return [one._replace(note=joined(one.note, notes.get(one.metric, ""))) for one in found]
+
+
+def ceiling_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
+    """Largest entropy that an implicit distribution with the variances of its draws can have, mean over chains.
+
+    No density with the variances v_i has more entropy than independent normals with these variances,
+
+        H <= 1/2 sum_i log(2 pi e v_i)
+
+    (Cover and Thomas 2006, Elements of Information Theory, theorem 8.6.5, with Hadamard's inequality). An `entropy`
+    above it is not the entropy of the draws: a linearised form counts a parameter vector as often as noise vectors lead
+    to it. Each log v_i, from S draws, has the mean digamma((S - 1) / 2) - log((S - 1) / 2) of normals subtracted. The
+    Monte Carlo error is that of independent normals, 1/2 sqrt(P trigamma((S - 1) / 2) / C) for P parameters and C
+    chains; it is up to sqrt(P) times as large if they depend on each other, and the note says that `entropy` is above
+    the ceiling only if it is so by twice that. Parameters that never vary, such as a point estimate of the noise, have
+    no part in it. Empty for traces without an entropy, and for fewer than ten draws.
+    """
+    if "entropy" not in pool.statistics or not len(kept) or pool.draws < FEWEST_FOR_VARIANCE:
+        return []
+    freedom, total, varying = (pool.draws - 1) / 2, 0.0, 0
+    width = max(1, max_bytes // (8 * pool.chains * pool.draws))
+    for start in range(0, pool.layout.size, width):
+        part = slice(start, min(start + width, pool.layout.size))
+        draws = pool.read(slice(0, pool.chains), slice(0, pool.draws), part)[kept]
+        variance = draws.astype(np.float64).var(axis=1, ddof=1)
+        total += float(np.log(variance[variance > 0]).sum())
+        varying += int((variance > 0).sum())
+    if not varying:
+        return []
+    constant = math.log(2 * math.pi * math.e) - float(digamma(freedom)) + math.log(freedom)
+    value = 0.5 * (total + varying * constant) / len(kept)
+    error = 0.5 * math.sqrt(varying * float(polygamma(1, freedom))) / len(kept)
+    largest_error = error * math.sqrt(varying / len(kept))
+    excess = float(_of(pool, "entropy", kept, max_bytes).mean()) - value
+    above = f"`entropy` is {excess:.3g} above it: not the entropy of these draws" if excess > 2 * largest_error else ""
+    note = joined(f"{varying // len(kept):,} parameters vary", above)
+    return [Measurement("entropy_ceiling", value, note=note, monte_carlo_error=error)]
+
+
+FEWEST_FOR_VARIANCE = 10
+"""Fewest draws whose variances bound an entropy."""
 
 
 def _mean(metric: str, draws: np.ndarray, note: str = "") -> Measurement:

@@ -22,6 +22,7 @@ from bnn_atlas.metrics.gathering.chain_statistics import ChainStatistics, summar
 from bnn_atlas.metrics.gathering.cost import Cost, gradient_measurements, time_measurements
 from bnn_atlas.metrics.gathering.exchange import Exchange, exchange_measurements
 from bnn_atlas.metrics.gathering.log_densities import (
+    ceiling_measurements,
     log_likelihood_measurements,
     point_noise_measurements,
     settling_measurements,
@@ -147,6 +148,7 @@ def score(
         *(virial_measurements(run.virial, kept, run.temperature) if run.virial else []),
         *(exchange_measurements(run.exchange, kept) if run.exchange else []),
         *variational_measurements(pool, kept, max_bytes),
+        *ceiling_measurements(pool, kept, max_bytes),
         *point_noise_measurements(pool, kept, run.fit_rows, max_bytes),
         *gradients,
         *exclusion_measurements(summary),
