@@ -12,7 +12,7 @@ from bnn_atlas.report.site import write_site
 from bnn_atlas.report.text import KINDS, SIZES, duration, in_order
 from bnn_atlas.report.view import ELSEWHERE, HERE, Card, StudyView, _posterior
 from tests.claims.making import row, table
-from tests.report.making import REDUCED, STUDY, benchmark, partly_made_here, study, study_jobs, write_judged
+from tests.report.making import ANSWER, REDUCED, STUDY, benchmark, partly_made_here, study, study_jobs, write_judged
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +120,18 @@ def test_scores_of_a_run_that_diverged_are_not_shown(tmp_path: Path) -> None:
     run = study(tmp_path, table=rows).runs[0]
     assert "diverged" in run.trust[0]
     assert run.scores == {}
+
+
+def test_claims_on_further_sets_without_errors_over_chains_are_counted_once(view: StudyView, tmp_path: Path) -> None:
+    assert view.rows_only == "", "errors of test rows are judged claim by claim"
+    shifted = ANSWER | {"dataset": "airfoil/fog3"}
+    whole, optimum = shifted | {"monte_carlo_error": 0.01}, shifted | {"chains": 1, "draws": 1}
+    answers = {"error": [shifted, shifted], "growth": [whole], "far": [optimum], "ours": [whole, shifted]}
+    claims = write_judged(tmp_path / "shifted.parquet", **{name: {"rows": rows} for name, rows in answers.items()})
+    shown = study(tmp_path, claims=claims)
+    assert shown.rows_only.startswith("2 claims about shifted rows or rows of other data have an error over rows only")
+    write_page(tmp_path / "page", shown)
+    assert (tmp_path / "page/claims.md").read_text(encoding="utf-8").count(shown.rows_only) == 1
 
 
 def test_every_verdict_has_a_kind_and_every_relation_a_size() -> None:

@@ -41,8 +41,9 @@ CEILINGS = ("agreement", "total_variation")
 """Metrics against a reference; the best possible value, `<metric>_ceiling`, is that between the reference's chains."""
 EXACT = OF_ROWS | {"gradients_sampling", "gradients_total", "transpositions_ceiling", "pair_transpositions_ceiling"}
 """Metrics without an error: from fits without a network, from counts, or in closed form."""
-BINNED = ("ece", "mce", "sce")
-"""Beginnings of the names of calibration errors over bins of test rows."""
+BINNED = ("ece", "mce", "sce", "fpr95")
+"""Beginnings of the names of metrics that are no means over rows: calibration errors over bins, and rates at a
+threshold."""
 OF_MEAN = {"rmse", "rmse_original_units"}
 """Metrics that depend only on the predictive mean."""
 TO_MEASURE, ONE_FIT, ONE_SET = "to measure again", "one fit", "one set of chains"
@@ -219,7 +220,7 @@ def _without_error(judged: Judgement) -> str:
 
 
 def _without_rows(one: Estimate, rows: Sequence[Repetition]) -> bool:
-    """Whether a calibration error of classes has other errors, but not that over test rows."""
+    """Whether a calibration error of classes, or a rate, has other errors, but not that over test rows."""
     known = {part.of for part in one.parts} & {"rows", SPLITS}
     return not known and any(row.metric.startswith(BINNED) for row in rows)
 

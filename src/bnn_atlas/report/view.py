@@ -255,6 +255,8 @@ class StudyView(NamedTuple):
     to_run: dict[str, list[Claim]]
     """What would settle claims that were not run -> these claims."""
     claims: list[Claim]
+    rows_only: str
+    """How many claims about shifted rows or other data have no errors over chains, in a sentence; empty for none."""
     judged: pd.DataFrame | None
     """The table of claims as it is."""
     reductions: list[str]
@@ -391,6 +393,7 @@ def study_view(
         unsettled={title: _unsettled(of, counting) for title, of in UNSETTLED.items()},
         to_run=waiting,
         claims=found,
+        rows_only=_rows_only(judged),
         judged=judged,
         reductions=reductions,
         figures=pictured,
@@ -547,6 +550,26 @@ def _seconds(study: str, jobs: pd.DataFrame) -> dict[str, float]:
     parts = jobs["job"].str.split("/")
     of = jobs.assign(run=parts.str[1])[(parts.str[0] == study) & (jobs["rule"] != "figures")]
     return {str(run): float(seconds) for run, seconds in of.groupby("run")["seconds"].sum().items()}
+
+
+def _rows_only(judged: pd.DataFrame | None) -> str:
+    """How many claims rest on averages over draws, on sets of rows whose table has only the error over rows."""
+    number = sum(
+        any("/" in row["dataset"] and row["over"] == "rows" and _lacks_chains(row) for row in rows)
+        for rows in (() if judged is None else judged["rows"])
+    )
+    if not number:
+        return ""
+    have = "have" if number > 1 else "has"
+    return (
+        f"{plural(number, 'claim')} about shifted rows or rows of other data {have} an error over rows only: the table "
+        "was scored before errors over chains were measured there. Scoring the sets again adds them."
+    )
+
+
+def _lacks_chains(row: Mapping[str, Any]) -> bool:
+    """Whether a row averages several draws and does not say how much it would vary with others."""
+    return row["chains"] * row["draws"] > 1 and _given(row.get("monte_carlo_error")) is None
 
 
 def _steps(

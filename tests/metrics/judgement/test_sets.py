@@ -222,3 +222,57 @@ def test_shifted_rows_have_their_accuracy_by_number_of_chains():
     rows = [r for r in sets.shift_rows(RUN, "rotated30", found, labels) if r.metric == "accuracy_cumulative_chains"]
     assert [row.chains for row in rows] == [1, 2, 3]
     assert rows[-1].value == pytest.approx(value(sets.shift_rows(RUN, "rotated30", found, labels), "accuracy").value)
+
+
+def without(found: PredictiveSummary, chain: int) -> PredictiveSummary:
+    """The same predictions with one chain fewer."""
+    return found._replace(
+        divergent=np.delete(found.divergent, chain), stuck=np.delete(found.stuck, chain),
+        function_draws=np.delete(found.function_draws, chain, axis=0),
+        probabilities_by_batch=np.delete(found.probabilities_by_batch, chain, axis=0),
+        log_density_by_chain=np.delete(found.log_density_by_chain, chain, axis=0),
+    )  # fmt: skip
+
+
+def jackknifed(values: list[float]) -> float:
+    return pytest.approx(np.sqrt((len(values) - 1) * np.var(values)))
+
+
+def test_scores_of_shifted_rows_have_the_error_over_chains_of_those_of_test_rows():
+    """sqrt(3/4 sum (v - mean)^2) over the four scores without one of the chains."""
+    found, labels = summary(1, rows=200, chains=4), np.random.default_rng(0).integers(0, 4, size=200)
+    fewer = [sets.shift_rows(RUN, "fog3", without(found, chain), labels) for chain in range(4)]
+    rows = sets.shift_rows(RUN, "fog3", found, labels)
+    for name in ("accuracy", "nll", "brier", "ece", "ece_equal_mass", "sce", "mean_maximum_confidence"):
+        assert value(rows, name).monte_carlo_error == jackknifed([value(one, name).value for one in fewer]), name
+        assert value(rows, name).monte_carlo_error > 0
+    at = [[row for row in one if row.metric == "entropy_histogram"][15] for one in [rows, *fewer]]
+    assert at[0].monte_carlo_error == jackknifed([one.value for one in at[1:]])
+    assert value(rows, "accuracy_chain_mean").monte_carlo_error is None, "it has an error over chains of its own"
+    one_draw = summary(1, chains=1)
+    one_draw = one_draw._replace(
+        draws=1, batch_stops=np.array([1]), probabilities_by_batch=one_draw.probabilities_by_batch[:, :1]
+    )
+    assert value(sets.shift_rows(RUN, "fog3", one_draw, labels[:30]), "accuracy").monte_carlo_error is None
+
+
+def test_detection_has_the_error_over_chains_that_both_sides_share():
+    inside, outside = summary(2, rows=80, chains=4), summary(3, rows=50, chains=4)._replace(log_density_by_draw=None)
+    fewer = [sets.outside_rows(RUN, "ood-x", without(outside, c), without(inside, c), ["uppal"]) for c in range(4)]
+    rows = sets.outside_rows(RUN, "ood-x", outside, inside, ["uppal"])
+    for name in ("auroc_confidence", "auroc_entropy", "fpr95_entropy_uppal", "predictive_entropy_ood"):
+        assert value(rows, name).monte_carlo_error == jackknifed([value(one, name).value for one in fewer]), name
+    other = outside._replace(divergent=np.arange(4) == 1)
+    assert value(sets.outside_rows(RUN, "ood-x", other, inside), "auroc_entropy").monte_carlo_error is None
+
+
+def test_detection_by_one_chain_has_the_error_over_batches_of_its_draws():
+    inside, outside = (summary(seed, chains=1)._replace(log_density_by_chain=None) for seed in (4, 5))
+    single = [
+        [one._replace(probabilities_by_batch=one.probabilities_by_batch[:, [b]], batch_stops=np.array([10]))
+         for one in (outside, inside)]
+        for b in (1, 0)
+    ]  # fmt: skip
+    fewer = [value(sets.outside_rows(RUN, "ood-x", *one), "auroc_entropy").value for one in single]
+    row = value(sets.outside_rows(RUN, "ood-x", outside, inside), "auroc_entropy")
+    assert row.monte_carlo_error == jackknifed(fewer)

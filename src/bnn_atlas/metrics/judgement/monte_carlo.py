@@ -4,10 +4,10 @@ Chains are independent given the data, whether they mix or not, so the error com
 groups of chains, a score s has the variance (G - 1) / G sum_g (s_-g - mean)^2, where s_-g is the score without group g
 (Efron and Tibshirani 1993, chapter 11). With at most `GROUPS` chains, each chain is its own group; otherwise
 consecutive chains are grouped. If there is one chain, batches of consecutive draws take the place of chains, if the
-predictions contain the data needed for this.
+predictions contain the data needed for this. Test rows, shifted rows and rows of other data have the same errors.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import combinations
 from typing import NamedTuple
 
@@ -15,10 +15,17 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bnn_atlas.metrics.formulas import averages, reliability
-from bnn_atlas.metrics.formulas.classification import brier_rows, compare, cross_fitted_rows, entropy, hits
+from bnn_atlas.metrics.formulas.classification import (
+    brier_rows,
+    compare,
+    confidence,
+    cross_fitted_rows,
+    entropy,
+    hits,
+)
 from bnn_atlas.metrics.formulas.repetitions import GROUPS, jackknife, jackknife_limit
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-from bnn_atlas.metrics.judgement.classes import ECE_BINS
+from bnn_atlas.metrics.judgement.classes import ECE_BINS, detection_scores, entropy_shares
 from bnn_atlas.metrics.tables.measurement import Measurement
 
 COMPARED = ("agreement", "total_variation")
@@ -32,8 +39,8 @@ class Parts(NamedTuple):
 
     sizes: np.ndarray
     """[G] number of chains or draws of each part."""
-    log_density: np.ndarray
-    """[G, n] log of the mean density."""
+    log_density: np.ndarray | None
+    """[G, n] log of the mean density; None for rows without targets."""
     moments: dict[str, np.ndarray]
     """Name -> [G, n]."""
     probabilities: np.ndarray | None
@@ -52,12 +59,26 @@ def monte_carlo_errors(summary: PredictiveSummary, y: np.ndarray, y_scale: float
     No error is given for a score that becomes non-finite when a part is left out, nor for any score if there is only
     one part.
     """
-    parts = _chains(summary) if len(summary.kept) > 1 else _batches(summary)
-    if parts is None or len(parts.sizes) < 2:
+    parts = _parts(summary)
+    return {} if parts is None else _jackknifed([_scores(part, y, y_scale, levels) for part in _without_one(parts)])
+
+
+def detection_errors(inside: PredictiveSummary, outside: PredictiveSummary, papers: Collection[str] = ()) -> Errors:
+    """Jackknife errors of `classes.detection_scores`: each part is left out of both averages at the same time.
+
+    Empty if the draws make up a single part, or if different chains are excluded inside and outside.
+    """
+    own, other = _parts(inside), _parts(outside)
+    if own is None or other is None or not np.array_equal(inside.kept, outside.kept):
         return {}
-    left_out = [_scores(part, y, y_scale, levels) for part in _without_one(parts)]
-    found = {key: np.array([one[key] for one in left_out]) for key in left_out[0]}
-    return {key: jackknife(values) for key, values in found.items() if np.isfinite(values).all()}
+    if not np.array_equal(own.sizes, other.sizes):
+        return {}
+    left_out = [
+        {(m.metric, m.at): m.value for m in detection_scores(a.probabilities, b.probabilities, papers)}
+        for a, b in zip(_without_one(own), _without_one(other), strict=True)
+        if a.probabilities is not None and b.probabilities is not None
+    ]
+    return _jackknifed(left_out)
 
 
 LIMITS = ("lppd", "brier", "rmse")
@@ -72,8 +93,8 @@ def scores_at_infinity(summary: PredictiveSummary, y: np.ndarray) -> list[Measur
     jackknife in which each part is left out before the extrapolation, which needs at least three parts. Empty for a
     single part; a score that is not finite without some part is left out.
     """
-    parts = _chains(summary) if len(summary.kept) > 1 else _batches(summary)
-    if parts is None or len(parts.sizes) < 2:
+    parts = _parts(summary)
+    if parts is None:
         return []
     count = len(parts.sizes)
     every = np.arange(count)
@@ -158,8 +179,8 @@ def comparison_errors(summary: PredictiveSummary, other: np.ndarray) -> dict[str
 
     Empty if the draws make up a single part.
     """
-    parts = _chains(summary) if len(summary.kept) > 1 else _batches(summary)
-    if parts is None or len(parts.sizes) < 2 or parts.probabilities is None:
+    parts = _parts(summary)
+    if parts is None or parts.probabilities is None:
         return {}
     left_out = [compare(one.probabilities, other) for one in _without_one(parts) if one.probabilities is not None]
     return {name: jackknife(np.array([getattr(one, name) for one in left_out])) for name in COMPARED}
@@ -181,15 +202,26 @@ def spread_error(summary: PredictiveSummary) -> float | None:
     return jackknife(np.array(left_out))
 
 
+def _jackknifed(left_out: list[Errors]) -> Errors:
+    """Errors of the values that are finite whichever part is left out."""
+    found = {key: np.array([one[key] for one in left_out]) for key in (left_out[0] if left_out else ())}
+    return {key: jackknife(values) for key, values in found.items() if np.isfinite(values).all()}
+
+
+def _parts(summary: PredictiveSummary) -> Parts | None:
+    """Chains or, if there is only one, batches of its draws; None for a single part."""
+    parts = _chains(summary) if len(summary.kept) > 1 else _batches(summary)
+    return parts if parts is not None and len(parts.sizes) > 1 else None
+
+
 def _chains(summary: PredictiveSummary) -> Parts:
     groups = np.array_split(summary.kept, min(GROUPS, len(summary.kept)))
     density = summary.log_density_by_chain
-    assert density is not None
     moments = {name: array for name in MOMENTS if (array := getattr(summary, name)) is not None}
     probabilities = summary.probabilities if summary.task == "classification" else None
     return Parts(
         np.array([len(group) for group in groups]),
-        np.array([averages.mixture_log_density(density[group]) for group in groups]),
+        None if density is None else np.array([averages.mixture_log_density(density[group]) for group in groups]),
         {name: np.array([array[group].mean(axis=0) for group in groups]) for name, array in moments.items()},
         None if probabilities is None else np.array([probabilities[group].mean(axis=0) for group in groups]),
     )
@@ -197,16 +229,15 @@ def _chains(summary: PredictiveSummary) -> Parts:
 
 def _batches(summary: PredictiveSummary) -> Parts | None:
     """Consecutive draws of the only chain; moments over batches are not kept."""
-    density, stops = summary.log_density_by_draw, summary.batch_stops
-    if not len(summary.kept) or density is None:
+    density, stops, probabilities = summary.log_density_by_draw, summary.batch_stops, summary.probabilities_by_batch
+    if not len(summary.kept) or (density is None and probabilities is None):
         return None
     if stops is None:
         stops = np.unique(np.linspace(0, summary.draws, GROUPS + 1).astype(int))[1:]
-    batches = np.split(density, stops[:-1])
-    probabilities = summary.probabilities_by_batch
+    batches = None if density is None else np.split(density, stops[:-1])
     return Parts(
-        np.array([len(batch) for batch in batches]),
-        np.array([averages.mixture_log_density(batch) for batch in batches]),
+        np.diff(stops, prepend=0),
+        None if batches is None else np.array([averages.mixture_log_density(batch) for batch in batches]),
         {},
         None if probabilities is None else probabilities[summary.kept[0]].astype(np.float64),
     )
@@ -223,7 +254,7 @@ def _average(parts: Parts, chosen: np.ndarray) -> Parts:
     shares = parts.sizes[chosen] / parts.sizes[chosen].sum()
     return Parts(
         shares,
-        logsumexp(parts.log_density[chosen], axis=0, b=shares[:, None]),
+        None if parts.log_density is None else logsumexp(parts.log_density[chosen], axis=0, b=shares[:, None]),
         {name: shares @ values[chosen] for name, values in parts.moments.items()},
         None if parts.probabilities is None else np.tensordot(shares, parts.probabilities[chosen], 1),
     )
@@ -231,7 +262,7 @@ def _average(parts: Parts, chosen: np.ndarray) -> Parts:
 
 def _smooth_scores(average: Parts, y: np.ndarray) -> dict[str, float]:
     """The scores of `LIMITS` that one average has."""
-    found = {"lppd": float(average.log_density.mean())}
+    found = {} if average.log_density is None else {"lppd": float(average.log_density.mean())}
     if average.probabilities is not None:
         found["brier"] = float(brier_rows(average.probabilities, y).mean())
     if average.moments:
@@ -241,14 +272,20 @@ def _smooth_scores(average: Parts, y: np.ndarray) -> dict[str, float]:
 
 def _scores(average: Parts, y: np.ndarray, y_scale: float, levels: np.ndarray) -> Errors:
     """The scores of one average for which errors are computed."""
-    lppd = float(average.log_density.mean())
-    found = {("lppd", ""): lppd, ("nll", ""): -lppd}
-    if average.probabilities is None:
-        found[("lppd_original_units", "")] = lppd - float(np.log(y_scale))
-    else:
+    found: Errors = {}
+    if average.log_density is not None:
+        lppd = float(average.log_density.mean())
+        found = {("lppd", ""): lppd, ("nll", ""): -lppd}
+        if average.probabilities is None:
+            found["lppd_original_units", ""] = lppd - float(np.log(y_scale))
+    if average.probabilities is not None:
         p = average.probabilities
         means = {"accuracy": hits(p, y), "brier": brier_rows(p, y), "predictive_entropy": entropy(p)}
+        means["mean_maximum_confidence"] = confidence(p)
         found["ece", ""] = reliability.expected_calibration_error(p, y, ECE_BINS)
+        found["ece_equal_mass", ""] = reliability.expected_calibration_error_equal_mass(p, y, ECE_BINS)
+        found["sce", ""] = reliability.static_calibration_error(p, y, ECE_BINS)
+        found |= {(share.metric, share.at): share.value for share in entropy_shares(p)}
         return found | {(name, ""): float(values.mean()) for name, values in means.items()}
     if not average.moments:
         return found

@@ -15,7 +15,14 @@ from bnn_atlas.metrics.judgement.classes import (
     detection_scores,
 )
 from bnn_atlas.metrics.judgement.kept_rows import wasserstein_to
-from bnn_atlas.metrics.judgement.monte_carlo import COMPARED, comparison_errors, cross_fitted_comparison
+from bnn_atlas.metrics.judgement.monte_carlo import (
+    COMPARED,
+    Errors,
+    comparison_errors,
+    cross_fitted_comparison,
+    detection_errors,
+    monte_carlo_errors,
+)
 from bnn_atlas.metrics.judgement.rows import as_rows, average
 from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity, joined
 
@@ -27,12 +34,13 @@ def shift_rows(
 
     def measured() -> list[Measurement]:
         by_chain = summary.probabilities[summary.kept]
-        scores = classification_scores(average(summary), labels, published)
+        scores = [*classification_scores(average(summary), labels, published), measure.nll(summary)]
+        errors = monte_carlo_errors(summary, labels, 1.0, np.empty(0))
         curve = cumulative_scores(summary, labels, ECE_BINS, measure.ORDERINGS, measure.ORDERING_SEED)
         # Of several chains, only averages over all draws are kept for further sets.
         over = "chains" if len(by_chain) > 1 else "draws"
         curve = [m for m in curve if m.metric == f"accuracy_cumulative_{over}"]
-        return [*scores, *chain_scores(by_chain, labels), measure.nll(summary), *curve]
+        return [*_with_errors(scores, errors), *chain_scores(by_chain, labels), *curve]
 
     return _rows_of_set(identity, name, summary, measured)
 
@@ -47,7 +55,8 @@ def outside_rows(
     """How well certainty separates test rows (`inside`) from the rows of another data set."""
 
     def measured() -> list[Measurement]:
-        return detection_scores(average(inside), average(summary), published)
+        scores = detection_scores(average(inside), average(summary), published)
+        return _with_errors(scores, detection_errors(inside, summary, published))
 
     return _rows_of_set(identity, name, summary, measured)
 
@@ -91,6 +100,10 @@ def reference_rows(
         found += [] if classes else [wasserstein_to(summary, of_run, name)]
         found.append(measure.elpd_difference(summary, of_run, name))
     return as_rows(identity, [m._replace(note=joined(*said, m.note)) for m in found], summary)
+
+
+def _with_errors(scores: Sequence[Measurement], errors: Errors) -> list[Measurement]:
+    return [m._replace(monte_carlo_error=errors.get((m.metric, m.at))) for m in scores]
 
 
 def _undefined(metric: str, whose: str, reference: str) -> Measurement:
