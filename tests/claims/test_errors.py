@@ -10,6 +10,7 @@ import pytest
 from bnn_atlas.claims.estimate import Part, total
 from bnn_atlas.claims.rules import Verdict
 from bnn_atlas.claims.verdict import leading
+from bnn_atlas.metrics.formulas.averages import extrapolation
 from bnn_atlas.metrics.judgement.measure import ORDERINGS
 from bnn_atlas.metrics.tables.measurement import Row
 
@@ -229,6 +230,47 @@ def test_a_distance_that_few_draws_would_have_is_no_distance(
     assert found is not None
     assert found.at_infinity == pytest.approx(infinity, abs=1e-9)
     assert error(tmp_path, rows, **number) == {"finite draws": pytest.approx(abs(infinity - value))}
+
+
+def test_the_limit_of_a_score_has_the_error_of_its_extrapolation_besides(tmp_path: Path) -> None:
+    """By 0.3 at 100 draws and in the end: the curve's scatter leaves the sign of the limit open, the value's does not.
+
+    The errors of both sides of a difference are added in squares, and that of the limit by `averages.extrapolation`.
+    """
+    draws, scatter = (25, 50, 75, 100), (0.3, -0.3, 0.3, 0.0)
+    levels = {"single": 0.8, "other": 0.5}
+    rows = [row(run, level, metric="lppd", monte_carlo_error=0.01) for run, level in levels.items()]
+    for run, level in levels.items():
+        for k, off in zip(draws, scatter, strict=True):
+            shown = level + (off if run == "single" else 0.0)
+            rows.append(row(run, shown, metric="lppd_cumulative_draws", draws=k))
+    fit = extrapolation(np.array(draws), 0.8 + np.array(scatter))
+    assert fit is not None
+    above = COMPARISON | {"metric": "lppd", "relation": "above", "size": 0.1, "than": {"runs": ["other"]}}
+    found = judged(tmp_path, rows, claimed(SINGLE | above, runs=RUNS))
+    assert found.extrapolation_error == pytest.approx(fit.error)
+    assert found.d_at_infinity == pytest.approx(0.3 + fit.shift)
+    assert found.error == pytest.approx(0.01 * math.sqrt(2)), "the value at 100 draws has no part in it"
+    assert found.verdict == Verdict.CANNOT_TELL
+    assert found.reason.startswith("0.3 with these draws (holds), ")
+    smooth = [r._replace(value=levels[r.run]) for r in rows]
+    assert judged(tmp_path, smooth, claimed(SINGLE | above, runs=RUNS)).verdict == Verdict.HOLDS
+
+
+@pytest.mark.parametrize(("of_chains", "error"), [(None, 0.00439), (0.1, 0.00764)])
+def test_a_distance_without_its_floor_has_the_errors_of_both(
+    tmp_path: Path, of_chains: float | None, error: float
+) -> None:
+    """0.05 +- 0.003 with a floor of 0.04 is 0.03: sqrt(0.053^2 - 0.04^2) - 0.03 = 0.00477, and 0.00532 below.
+
+    0.00532^2 - 0.003^2 = 0.00439^2. A floor of 0.044, a tenth more, takes 0.00625 off.
+    """
+    apart = 0.04 * math.sqrt(2)
+    rows = [row("single", 0.05, metric="total_variation", at="other", monte_carlo_error=0.003)]
+    ceiling = {"metric": "total_variation_ceiling", "chains": 2, "draws": 500}
+    rows.append(row("other", apart, **ceiling, standard_error=None if of_chains is None else of_chains * apart))
+    found = judged(tmp_path, rows, claimed(SINGLE | {"metric": "total_variation", "at": "other"}, runs=RUNS))
+    assert found.extrapolation_error == pytest.approx(error, abs=2e-5)
 
 
 @pytest.mark.parametrize(

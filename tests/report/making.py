@@ -38,13 +38,13 @@ CLAIM: dict[str, Any] = {
     "metric": "rmse", "relation": "equals", "basis": "a quarter", "figure": "few", "finding": "", "step": "evaluate",
     "scale": "laptop", "identity": "reduced", "verdict": "agrees", "reason": "", "needed": "", "trust": "", "cause": "",
     "certainty": "", "decided_by": "", "result": "", "erratum": "", "paper_value": 0.5, "size": 0.25, "d": 0.02,
-    "error": 0.02, "at_infinity": np.nan, "here": "0.52 ± 0.02", "paper_text": "0.5", "reductions": [REDUCED],
-    "rows": [ANSWER],
+    "error": 0.02, "at_infinity": np.nan, "infinity_error": np.nan, "here": "0.52 ± 0.02", "paper_text": "0.5",
+    "reductions": [REDUCED], "rows": [ANSWER],
 }  # fmt: skip
 NO_NUMBER = {"paper_value": np.nan, "paper_text": ""}
 TO_RUN = {"verdict": "to run", "d": np.nan, "error": np.nan, "here": "", "rows": [], "reductions": []}
 CLAIMS: dict[str, dict[str, Any]] = {
-    "error": {"at_infinity": 0.515},
+    "error": {"at_infinity": 0.515, "infinity_error": 0.03},
     "growth": NO_NUMBER
     | {"relation": "above", "identity": "same", "verdict": "does not hold", "statement": "It grows by -0.3", "d": 0.01,
        "reason": "no effect of 0.25", "cause": "another rule", "certainty": "proved", "decided_by": "a run",

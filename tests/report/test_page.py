@@ -55,7 +55,7 @@ def test_the_first_page(page: Path) -> None:
         "**Few errors are made** (Table 1)<br>\n"
         "Agrees in part (2 claims: 1 agrees, 1 does not hold). The main one:<br>\n"
         "**agrees** (reduced) The error is 0.5: paper 0.5, here 0.52 ± 0.02 "
-        "(0.515 ± 0.02 at infinitely many draws)<br>\n"
+        "(0.515 ± 0.03 at infinitely many draws)<br>\n"
         "One seed.\n"
     ) in text(page)
     differs, still_open = text(page).partition("## What differs")[2].split("## What is open")

@@ -50,7 +50,7 @@ def test_published_numbers_measured_at_a_reduction_are_counted_apart(tmp_path: P
 def test_findings_have_the_numbers_of_the_claim_that_decides(view: StudyView) -> None:
     first, second = view.cards
     assert (first.claim.name, first.behind) == ("error", "2 claims: 1 agrees, 1 does not hold")
-    assert (first.claim.paper, first.claim.here, first.claim.at_infinity) == ("0.5", "0.52 ± 0.02", "0.515 ± 0.02")
+    assert (first.claim.paper, first.claim.here, first.claim.at_infinity) == ("0.5", "0.52 ± 0.02", "0.515 ± 0.03")
     assert first.figure == "few"
     assert (second.claim.name, second.figure) == ("growth", "few"), "the nearest problem that was run"
     assert [card.statement for card in view.own] == ["None is small"]

@@ -13,6 +13,7 @@ from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.sides import Answer, ClaimError, MissingRowError, Problem, Repetition
 from bnn_atlas.config.claims.claim import Claim, FigureValue, Side
+from bnn_atlas.metrics.formulas.averages import Extrapolation, extrapolation
 from bnn_atlas.metrics.formulas.repetitions import jackknife
 from bnn_atlas.metrics.judgement.measure import ORDERINGS
 from bnn_atlas.metrics.judgement.trust import worst
@@ -35,8 +36,6 @@ REPETITIONS = {"run": "seeds", "split": "splits", "chain": "chains"}
 FLOORS = {"agreement": 1.0, "total_variation": 0.0}
 """Metrics that compare two averages over draws, with a floor from the finite number of draws -> value of two equal
 averages."""
-LEAST_POINTS = 3
-"""Smallest number of points that a curve needs to be extrapolated."""
 
 
 def answer(measured: Measured, claim: Claim, side: Side, study: ClaimedStudy, least: int = 1) -> Answer:
@@ -128,6 +127,9 @@ def row_of(
     if side.metric == "ece" and standard_error is None and (number := measured.test_rows(run, split)):
         standard_error, over = _error_of_ece(of_run, int(row["chains"]), number), "rows"
     trust = measured.trusts.get((run, split))
+    errors = [error for error in (standard_error, monte_carlo) if error is not None]
+    reference = _of_chains(table, side, split, dataset)
+    beyond = _at_infinity(of_run, row, side) if reference is None else _without_floor(row, errors, side, reference)
     return Repetition(
         run=run,
         split=split,
@@ -142,7 +144,8 @@ def row_of(
         over=over,
         standard_error=standard_error,
         monte_carlo_error=monte_carlo,
-        at_infinity=_at_infinity(of_run, row, side, _of_chains(table, side, split, dataset)),
+        at_infinity=beyond and float(row["value"] + beyond.shift),
+        infinity_error=beyond and beyond.error,
         trust=trust.words if trust else "",
     )
 
@@ -192,6 +195,8 @@ class OfChains(NamedTuple):
     """Distance of the single chains of a reference from its other chains, in one metric."""
 
     value: float
+    error: float | None
+    """Standard error over the chains; None for two chains."""
     chains: int
     draws: int
 
@@ -205,35 +210,50 @@ def _of_chains(table: pd.DataFrame, side: Side, split: int, dataset: str) -> OfC
     if rows.empty or rows["chains"].iloc[0] < 2:
         return None
     one = rows.iloc[0]
-    return OfChains(float(one["value"]), int(one["chains"]), int(one["draws"]))
+    return OfChains(float(one["value"]), _number(one["standard_error"]), int(one["chains"]), int(one["draws"]))
 
 
-def _at_infinity(of_run: pd.DataFrame, row: pd.Series, side: Side, reference: OfChains | None) -> float | None:
-    """The value of a score of an average over draws at infinitely many draws.
+def _without_floor(row: pd.Series, errors: Sequence[float], side: Side, reference: OfChains) -> Extrapolation:
+    """What infinitely many draws would add to a distance d between two averages over draws, and the error of this.
 
-    Such a score is biased by about c / S with S draws per chain; c is the slope of a line through the kept scores of
-    the first k draws, S / 4 <= k <= S, against 1 / k. The distance d between two averages (total variation, or the
-    fraction of rows on which they disagree) satisfies d^2 = d_inf^2 + f^2, with the floor f = c sqrt(1 / S + 1 / R) for
-    S and R independent draws; c comes from comparing single chains of the reference with its other chains.
+    For the total variation, and for the fraction of rows on which they disagree, d^2 = d_inf^2 + f^2, with the floor
+    f = c sqrt(1 / S + 1 / R) for S and R independent draws; c comes from comparing single chains of the reference with
+    its other chains. The error of d_inf is how far it moves with d by one standard error and with f by the relative
+    error of c; the part that the value itself has (`errors`) is taken off.
     """
-    if reference is not None:
-        best = FLOORS[side.metric]
-        chains, draws = reference.chains, reference.draws
-        c = abs(best - reference.value) / math.sqrt(1 / draws + 1 / (draws * (chains - 1)))
-        own = 0.0 if row["draws"] == 1 else 1 / (row["chains"] * row["draws"])
-        floor = c * math.sqrt(own + 1 / (chains * draws))
-        distance = math.sqrt(max((best - row["value"]) ** 2 - floor**2, 0.0))
-        return float(best - distance if best else distance)
+    best, chains, draws = FLOORS[side.metric], reference.chains, reference.draws
+    distance, apart = abs(best - row["value"]), abs(best - reference.value)
+    c = apart / math.sqrt(1 / draws + 1 / (draws * (chains - 1)))
+    own = 0.0 if row["draws"] == 1 else 1 / (row["chains"] * row["draws"])
+    floor = c * math.sqrt(own + 1 / (chains * draws))
+
+    def limit(d: float, f: float) -> float:
+        return math.sqrt(max(d**2 - f**2, 0.0))
+
+    of_value = math.hypot(*errors)
+    of_floor = floor * reference.error / apart if reference.error and apart else 0.0
+    there = limit(distance, floor)
+    moved = [
+        max(abs(limit(*ends) - there) for ends in both)
+        for both in (
+            [(distance + of_value, floor), (max(distance - of_value, 0.0), floor)],
+            [(distance, floor + of_floor), (distance, max(floor - of_floor, 0.0))],
+        )
+    ]
+    added = math.sqrt(max(sum(move**2 for move in moved) - of_value**2, 0.0))
+    return Extrapolation((distance - there) * (1 if best else -1), added)
+
+
+def _at_infinity(of_run: pd.DataFrame, row: pd.Series, side: Side) -> Extrapolation | None:
+    """What infinitely many draws would add to a score, from the kept scores of the first draws (`extrapolation`)."""
     if side.metric not in CURVES or side.draws is not None:
         return None
     sign, curve = CURVES[side.metric]
     last = int(row["draws"])
-    rows = of_run[(of_run["metric"] == curve) & (of_run["chains"] == row["chains"])]
-    rows = rows[(rows["draws"] >= last / 4) & (rows["draws"] <= last)]
-    if rows["draws"].nunique() < LEAST_POINTS or not np.isfinite(rows["value"]).all():
+    rows = of_run[(of_run["metric"] == curve) & (of_run["chains"] == row["chains"]) & (of_run["draws"] <= last)]
+    if rows.empty or rows["draws"].max() != last:
         return None
-    slope = np.polyfit(1 / rows["draws"].to_numpy(float), sign * rows["value"].to_numpy(float), 1)[0]
-    return float(row["value"] - slope / last)
+    return extrapolation(rows["draws"].to_numpy(float), sign * rows["value"].to_numpy(float))
 
 
 def _number(value: float) -> float | None:

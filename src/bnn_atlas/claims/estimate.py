@@ -54,6 +54,8 @@ class Estimate(NamedTuple):
     """Monte Carlo error: how much the value would vary with other chains of the same runs."""
     at_infinity: float | None = None
     """The value with infinitely many draws; None if not known."""
+    infinity_error: float = 0.0
+    """Standard error that the extrapolation to infinitely many draws adds to that of the value."""
     parts: tuple[Part, ...] = ()
 
     @property
@@ -108,7 +110,8 @@ def estimate(rows: Sequence[Repetition], study: ClaimedStudy, measured: Measured
         shift = sum(shifts) / len(rows)
         infinity = whole.value + shift
         parts.append(Part(FINITE, abs(shift), _fewest(rows)))
-    return whole._replace(monte_carlo_error=monte_carlo, at_infinity=infinity, parts=tuple(parts))
+    added = math.hypot(*(row.infinity_error or 0.0 for row in rows)) / len(rows) if infinity is not None else 0.0
+    return whole._replace(monte_carlo_error=monte_carlo, at_infinity=infinity, infinity_error=added, parts=tuple(parts))
 
 
 def difference(
@@ -158,7 +161,8 @@ def difference(
             found = found._replace(standard_error=total(parts), over=max(parts, key=lambda part: part.error).of)
     if infinity is not None:
         parts = [*parts, Part(FINITE, abs(infinity - found.value), _fewest([*own, *other]))]
-    return found._replace(at_infinity=infinity, parts=_joined(parts))
+    added = math.hypot(*(side.infinity_error for side in sides)) if infinity is not None else 0.0
+    return found._replace(at_infinity=infinity, infinity_error=added, parts=_joined(parts))
 
 
 def _fewest(rows: Sequence[Repetition]) -> int:

@@ -44,6 +44,7 @@ def decide(
     size: float | None = None,
     bound: float | None = None,
     at_infinity: float | None = None,
+    extrapolation_error: float = 0.0,
 ) -> Decision:
     """The verdict on d with the standard error e (0 if not known) and the size s that matters.
 
@@ -52,11 +53,13 @@ def decide(
     d + 2 e < s; else cannot tell. `alike`, `at_least` and `at_most`: holds where the whole interval d +- 2 e is
     within -s to s, or on its side of the bound; does not hold where all of it is outside; else cannot tell.
 
-    With `at_infinity`, the value of d at infinitely many draws, both values are judged. The verdict is the one on which
-    they agree; "holds, smaller" if one is "holds" and the other "holds, smaller"; otherwise "cannot tell".
+    With `at_infinity`, the value of d at infinitely many draws, both values are judged, the latter with
+    `extrapolation_error` added to e in squares. The verdict is the one on which they agree; "holds, smaller" if one is
+    "holds" and the other "holds, smaller"; otherwise "cannot tell".
     """
     here = _decide(relation, d, error, size, bound)
-    there = here if at_infinity is None else _decide(relation, at_infinity, error, size, bound)
+    beyond = math.hypot(error or 0.0, extrapolation_error)
+    there = here if at_infinity is None else _decide(relation, at_infinity, beyond, size, bound)
     if here.verdict == there.verdict:
         return here
     if {here.verdict, there.verdict} == {Verdict.HOLDS, Verdict.SMALLER}:

@@ -32,6 +32,8 @@ class Repetition(NamedTuple):
     monte_carlo_error: float | None = None
     at_infinity: float | None = None
     """The value extrapolated to infinitely many draws; None if not known."""
+    infinity_error: float | None = None
+    """Standard error that the extrapolation adds to that of the value."""
     trust: str = ""
     """Whether the draws of the run can be trusted (`metrics.judgement.trust`)."""
 

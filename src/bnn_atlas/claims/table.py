@@ -1,5 +1,6 @@
 """Judgements as a Parquet table, from which pages, console output and figures are made."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ ROW = pa.struct(
         ("over", pa.string()),
         ("monte_carlo_error", pa.float64()),
         ("at_infinity", pa.float64()),
+        ("infinity_error", pa.float64()),
         ("trust", pa.string()),
     ]
 )
@@ -39,6 +41,7 @@ TEXT = (
 NUMBERS = (
     "paper_value", "paper_error", "size", "d", "error", "value", "sd", "standard_error", "compared_with", "difference",
     "difference_sd", "difference_standard_error", "monte_carlo_error", "at_infinity",
+    "infinity_error",
 )  # fmt: skip
 CAUSE = tuple(Cause.model_fields)
 WORDS = (
@@ -60,7 +63,8 @@ SCHEMA = pa.schema(
 standard error of d, including the errors of the published number. `here` and `paper_text` are the measured and the
 published number as text. `compares`: whether the claim is about the difference of two values. `value`, `sd`,
 `standard_error` and `repetitions` belong to the claim itself, `compared_with` and `difference` to a comparison; all are
-empty if runs are missing. `at_infinity` is the value, or the difference, at infinitely many draws. `reductions` lists
+empty if runs are missing. `at_infinity` is the value, or the difference, at infinitely many draws, and `infinity_error`
+its standard error. `reductions` lists
 the reductions that affect the claim, as `entry: field: paper value -> value here`. `trust` is the worst trust of the
 runs. `over` and `difference_over` name what the standard errors are over. `rows` are the rows of the metric tables that
 answered the claim, with the number of `excluded` chains in each row."""
@@ -78,6 +82,14 @@ def write_claims(path: str | Path, judgements: Sequence[Judgement], tables: Mapp
     rows = [_row(judged, numbers[judged.study.name]) for judged in judgements]
     with parquet_writer(path, SCHEMA) as writer:
         writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
+
+
+def _at_infinity(judged: Judgement) -> float | None:
+    """Standard error at infinitely many draws; None without such a value, or if the error of the value is not known."""
+    found = judged.measured
+    if found is None or found.at_infinity is None or judged.error is None:
+        return None
+    return math.hypot(judged.error, judged.extrapolation_error)
 
 
 def _row(judged: Judgement, numbers: Numbers) -> dict[str, Any]:
@@ -109,6 +121,7 @@ def _row(judged: Judgement, numbers: Numbers) -> dict[str, Any]:
         "difference_standard_error": difference and difference.standard_error,
         "monte_carlo_error": own and own.monte_carlo_error,
         "at_infinity": measured and measured.at_infinity,
+        "infinity_error": _at_infinity(judged),
         "trust": judged.trust.words if judged.trust else "",
         "over": own.over if own else "",
         "difference_over": difference.over if difference else "",

@@ -107,6 +107,11 @@ class Judgement(NamedTuple):
         return None if found is None or found.at_infinity is None else found.at_infinity - self.claim.target
 
     @property
+    def extrapolation_error(self) -> float:
+        """Standard error that the extrapolation to infinitely many draws adds to `error`."""
+        return self.measured.infinity_error if self.measured else 0.0
+
+    @property
     def measured(self) -> Estimate | None:
         """The estimate that the claim is about: the difference, or the value."""
         return self.difference or self.own
@@ -194,7 +199,8 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     if unsaid := _says_nothing(claim, every, study, measured):
         return judged._replace(verdict=Verdict.CANNOT_TELL, reason=unsaid.reason, needed=unsaid.needed)
     d = found.value - claim.target
-    decision = decide(claim.relation, d, judged.error, claim.size, claim.bound, judged.d_at_infinity)
+    at_infinity = judged.d_at_infinity, judged.extrapolation_error
+    decision = decide(claim.relation, d, judged.error, claim.size, claim.bound, *at_infinity)
     if why := _without_error(judged):
         limit = claim.size if claim.bound is None else claim.bound
         classes = any(measured.metric(row.run, row.split, "accuracy") is not None for row in own.rows)
@@ -305,13 +311,15 @@ def _deciding(judged: Judgement) -> str:
 def _decides(judged: Judgement, more: Sequence[Part], factor: float) -> bool:
     """Whether the rule decides once the variances of some parts are divided by a factor.
 
-    With more draws, d moves on to its value at infinitely many as the bias falls.
+    With more draws, d moves on to its value at infinitely many as the bias falls, and the variance of the extrapolation
+    falls in the same proportion.
     """
-    claim, d, at_infinity = judged.claim, judged.d or 0.0, judged.d_at_infinity
+    claim, d, at_infinity, added = judged.claim, judged.d or 0.0, judged.d_at_infinity, judged.extrapolation_error
     if at_infinity is not None and any(part.of == FINITE for part in more):
         d = at_infinity + (d - at_infinity) / math.sqrt(factor)
+        added /= factor**0.25
     parts = [part._replace(error=part.error / math.sqrt(factor)) if part in more else part for part in judged.parts]
-    found = decide(claim.relation, d, total(parts), claim.size, claim.bound, at_infinity)
+    found = decide(claim.relation, d, total(parts), claim.size, claim.bound, at_infinity, added)
     return found.verdict is not Verdict.CANNOT_TELL
 
 

@@ -466,7 +466,8 @@ def _claim(
     count_here: bool,
 ) -> Claim:
     """A row of the table of claims."""
-    size, d, error, at_infinity = (_given(row[name]) for name in ("size", "d", "error", "at_infinity"))
+    size, d, error = (_given(row[name]) for name in ("size", "d", "error"))
+    at_infinity, infinity_error = (_given(row[name]) for name in ("at_infinity", "infinity_error"))
     published = row["relation"] == "equals" and row["read_in"] != OWN and _given(row["paper_value"]) is not None
     texts = {name: signed(row[name]) for name in TEXTS}
     runs = {one["run"] for one in row["rows"]}
@@ -481,7 +482,7 @@ def _claim(
         family=study["families"].get(row["claim"], row["claim"]),
         source="" if row["paper"] == study["cites"] else row["paper"].partition(",")[0],
         paper=signed(row["paper_text"]),
-        at_infinity="" if at_infinity is None else with_error(at_infinity, error),
+        at_infinity="" if at_infinity is None else with_error(at_infinity, infinity_error),
         size=asked(row["relation"], size),
         distance="" if d is None else with_error(d, error),
         reduced=tuple(number for number, text in enumerate(reductions, 1) if text in set(row["reductions"])),

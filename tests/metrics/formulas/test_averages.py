@@ -175,3 +175,35 @@ def test_a_useless_chain_is_left_out_on_rows_that_chose_nothing():
     found = cross_fitted(log_density)
     assert found.log_density.mean() > score(log_density, np.full(3, 1 / 3)) + 0.3
     assert found.effective_chains < 2.05
+
+
+def test_the_limit_of_an_average_and_its_error_over_runs_with_other_draws() -> None:
+    """Densities e^x with x ~ N(0, 1): the log of their mean over infinitely many draws is 1/2."""
+    rng = np.random.default_rng(0)
+    counts = np.unique(np.geomspace(1, 200, 40).round().astype(int))
+    found = []
+    for _ in range(300):
+        curve = averages.lppd_over_draws(rng.normal(size=(200, 60)), counts)
+        fit = averages.extrapolation(curve.counts, curve.value)
+        assert fit is not None
+        found.append((curve.value[-1], *fit))
+    value, shift, error = np.array(found).T
+    spread = shift.std()
+    assert abs(value.mean() - 0.5) > 3 * value.std() / np.sqrt(300), "200 draws are biased"
+    assert abs((value + shift).mean() - 0.5) < 2 * (value + shift).std() / np.sqrt(300)
+    assert np.sqrt(np.square(error).mean()) == pytest.approx(spread, rel=0.15)
+    assert abs(np.corrcoef(value, shift)[0, 1]) < 0.15, "so that both errors add in squares"
+    # A line through a Brownian motion from 1 / S to 4 / S has 6/5 of the variance S / 3 of its ends alone.
+    assert spread == pytest.approx(value.std() * np.sqrt(6 / 5 / 3), rel=0.15)
+
+
+def test_scores_on_a_line_have_a_limit_without_an_error_and_two_points_have_none() -> None:
+    draws = np.array([1, 25, 40, 70, 100])
+    fit = averages.extrapolation(draws, 0.7 - 2 / draws)
+    assert fit is not None
+    assert fit == pytest.approx((0.02, 0.0), abs=1e-12)
+    reversed_ = averages.extrapolation(draws[::-1], (0.7 - 2 / draws)[::-1])
+    assert reversed_ == pytest.approx((0.02, 0.0), abs=1e-12)
+    assert averages.extrapolation(draws[[0, 1, 4]], np.zeros(3)) is None, "the first is less than a quarter"
+    assert averages.extrapolation(draws, np.array([0, 0, np.inf, 0, 0])) is None
+    assert averages.extrapolation(np.empty(0), np.empty(0)) is None

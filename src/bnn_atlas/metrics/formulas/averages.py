@@ -10,6 +10,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 LOG_2PI = float(np.log(2 * np.pi))
+LEAST_POINTS = 3
+"""Smallest number of points of a curve over draws from which its limit and the error of the limit follow."""
 
 
 class Curve(NamedTuple):
@@ -35,6 +37,45 @@ def at_infinity(draws: np.ndarray, scores: np.ndarray) -> float:
     if chosen.sum() < 2:
         return float("nan")
     return float(np.polynomial.polynomial.polyfit(1 / draws[chosen], scores[chosen], 1)[0])
+
+
+class Extrapolation(NamedTuple):
+    """What infinitely many draws would add to a score of S draws."""
+
+    shift: float
+    error: float
+    """Standard error of the shift. It is independent of the Monte Carlo error of the score itself."""
+
+
+def extrapolation(draws: np.ndarray, scores: np.ndarray) -> Extrapolation | None:
+    """The shift c / S of the least squares fit L - c / k to scores of the first k draws, S / 4 <= k <= S.
+
+    A score of the first k draws is L - c / k plus, to first order, a mean of k terms. As a function of u = 1 / k, means
+    of the same draws are a Brownian motion: their covariance at u and v is sigma^2 min(u, v). Increments between
+    neighbouring u are therefore independent. They give sigma^2, with one degree of freedom taken by the slope, and with
+    the weights w of the slope the error is sigma sqrt(sum_ij w_i w_j min(u_i, u_j)) / S. The weights add up to 0 and S
+    has the smallest u, so that the slope is uncorrelated with the score at S. Draws have to be correlated over fewer
+    draws than lie between neighbouring k.
+
+    Args:
+        draws: numbers k of draws [g].
+        scores: scores of the averages over the first k draws [g].
+
+    Returns None if fewer than three of the scores from S / 4 on are known, or one of them is not finite.
+    """
+    k, places = np.unique(draws, return_index=True)
+    late = k >= k[-1] / 4 if len(k) else np.zeros(0, dtype=bool)
+    s = scores[places][late][::-1].astype(np.float64)
+    if len(s) < LEAST_POINTS or not np.isfinite(s).all():
+        return None
+    last, u = float(k[-1]), 1 / k[late][::-1].astype(np.float64)
+    centred = u - u.mean()
+    weights = centred / np.square(centred).sum()
+    steps, gaps = np.diff(s), np.diff(u)
+    drift = (s[-1] - s[0]) / (u[-1] - u[0])
+    variance = np.square(steps - drift * gaps) @ (1 / gaps) / (len(u) - 2)
+    spread = weights @ np.minimum(u[:, None], u) @ weights
+    return Extrapolation(float(-(weights @ s) / last), float(np.sqrt(variance * spread) / last))
 
 
 def mixture_log_density(log_density_by_chain: np.ndarray) -> np.ndarray:
