@@ -7,7 +7,7 @@ import pytest
 from bnn_atlas.figures.kinds.methods_by_gradients import methods_by_gradients
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.measurement import Row
-from bnn_atlas.metrics.tables.parquet import write_table
+from bnn_atlas.metrics.tables.parquet import read_table, write_rows, write_table
 from tests.figures.shown import shown
 
 
@@ -66,7 +66,19 @@ def test_seeds_are_averaged_and_other_differences_refused(tmp_path: Path) -> Non
     assert set(curves["repetitions"]) == {2}
 
 
-def test_a_run_without_the_curve_is_refused(tmp_path: Path) -> None:
+def test_a_run_of_which_only_the_score_of_all_draws_is_kept_has_its_last_point(tmp_path: Path) -> None:
+    counted = {"gradients_sampling": 2000.0, "gradients_total": 12000.0, "lppd": -0.3}
+    one = run(tmp_path, "nuts", "nuts", 0.0, counted)
+    table = read_table(one.files["table"])
+    write_rows(one.files["table"], table[table["metric"] != "lppd_cumulative_draws"])
+    drawing = methods_by_gradients([runs(tmp_path)[0], one])
+    (row,) = drawing.numbers[drawing.numbers["label"] == "nuts"].to_dict("records")
+    assert (row["draws"], row["gradients"], row["lppd"]) == (100, 12000, -0.3)
+    assert [note.partition(",")[0] for note in drawing.notes] == ["Only the last point is known of nuts"]
+    assert methods_by_gradients(runs(tmp_path)).notes == []
+
+
+def test_a_run_without_any_score_is_refused(tmp_path: Path) -> None:
     write_table(tmp_path / "empty.parquet", [])
     with pytest.raises(ValueError, match=r"empty\.parquet: no rows lppd_cumulative_draws of run mile"):
         methods_by_gradients([shown("mile", {"table": tmp_path / "empty.parquet"})])

@@ -50,15 +50,21 @@ def methods_by_gradients(shown: Sequence[Shown]) -> Drawing:
 
     The plotted numbers have the columns of `COLUMNS`. Draw k of n has cost k / n of the gradients of the sampling
     phase, after those of the phases before; `of` says what the gradients are of. Values are means over the seeds and
-    splits of a label. Raises ValueError if a run has no cumulative LPPD.
+    splits of a label. A run without a cumulative LPPD, whose table was made before it was measured, has only its last
+    point, and a note says so. Raises ValueError if a run has no LPPD either.
     """
-    parts = []
+    parts, last_only = [], []
     for one in shown:
         rows = one.table()
-        curve = rows.loc[rows["metric"] == "lppd_cumulative_draws", ["chains", "draws", "value", "standard_error"]]
+        values = ["chains", "draws", "value", "standard_error"]
+        curve = rows.loc[rows["metric"] == "lppd_cumulative_draws", values]
+        if curve.empty:
+            curve = rows.loc[rows["metric"] == "lppd", values]
+            last_only.append(" ".join(one.label.split()))
         if curve.empty:
             raise ValueError(
-                f"{one.files['table']}: no rows lppd_cumulative_draws of run {one.run}; add it to the run's metrics"
+                f"{one.files['table']}: no rows lppd_cumulative_draws of run {one.run}, and no lppd; run its metrics "
+                "again"
             )
         counts = _counts(rows)
         parts.append(
@@ -74,7 +80,11 @@ def methods_by_gradients(shown: Sequence[Shown]) -> Drawing:
     curves = groups.agg(chains=("chains", "max"), repetitions=("lppd", "size"), **means)[COLUMNS]
     several = len({one.dataset for one in shown}) > 1
     names = [f"{one.dataset_title}: {one.label}" if several else one.label for one in shown]
-    return Drawing(_figure(curves, several), curves, names=names)
+    note = (
+        f"Only the last point is known of {', '.join(dict.fromkeys(last_only))}, whose metrics are older than the "
+        "curve; running them again adds it."
+    )
+    return Drawing(_figure(curves, several), curves, names=names, notes=[note] if last_only else [])
 
 
 def _figure(curves: pd.DataFrame, several: bool) -> Figure:
