@@ -33,9 +33,9 @@ GENERATOR = TOY.generate.model_dump(mode="json")
 
 def run(
     folder: Path, label: str, method: str, chains: int = 2, draws: int = 50, sets: Mapping[str, Values] | None = None,
-    dataset: str = "sinusoids_1",
+    dataset: str = "sinusoids_1", own: Values = CONVERGED,
 ) -> Shown:  # fmt: skip
-    one = written(folder, label, CONVERGED, sets, task="regression", dataset=dataset, method=method)
+    one = written(folder, label, own, sets, task="regression", dataset=dataset, method=method)
     functions = functions_on_line(folder / f"{label}.npz", chains=chains, draws=draws)
     return one._replace(files={**one.files, "functions": functions})
 
@@ -95,6 +95,24 @@ def test_bands_hold_their_share_of_the_functions_and_a_point_has_none(tmp_path: 
     assert inside.mean() == pytest.approx(0.95, abs=0.015)
     assert set(table.loc[table["label"] == "SGD", "series"]) == {"mean", "training row"}
     assert set(table.loc[table["label"] == "SGD", "draws"]) == {1}
+
+
+def test_a_run_that_diverged_has_a_panel_that_says_so_and_no_numbers(tmp_path: Path) -> None:
+    """Its functions may not even be finite."""
+    gone = run(tmp_path, "CLR", "sghmc_clr", own={**CONVERGED, "rmse": 6e8})
+    gone = changed(gone, mean=np.full((2, 50, 60), np.inf))
+    shown = [run(tmp_path, "HMC", "hmc"), gone, run(tmp_path, "SGD", "map", 1, 1)]
+    drawing = synthetic_bands(shown)
+    assert set(drawing.numbers["label"]) == {"HMC", "SGD"}
+    assert drawing.names == ["HMC", "CLR", "SGD"]
+    panel = drawing.figure.axes[1]
+    assert panel.get_title() == "CLR"
+    (text,) = (text.get_text() for text in panel.texts)
+    assert " ".join(text.split()) == "diverged: not shown an RMSE of 6e+08, where a constant has about 1"
+    assert not panel.lines
+    assert not panel.collections
+    with pytest.raises(ValueError, match="no run is left to draw, all diverged: CLR"):
+        synthetic_bands([gone])
 
 
 def test_narrower_bands_lie_inside_wider_ones(tmp_path: Path) -> None:

@@ -12,12 +12,14 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from bnn_atlas.figures import page, style
+from bnn_atlas.figures.drawing import write
 from bnn_atlas.figures.hmc_posteriors.agreement import convergence_text
-from bnn_atlas.figures.page import Drawing, FigureOutputs, check_fits, sign_text, signed, trusted
+from bnn_atlas.figures.page import Drawing, FigureOutputs, check_fits, sign_text, signed, trusted, without_diverged
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import CONVERGED, UNCONVERGED, written
+from tests.figures.shown import shown as shown_without_table
 
 
 def test_labels_of_chains_that_should_not_be_trusted_have_a_sign_and_a_reason(tmp_path: Path) -> None:
@@ -121,6 +123,52 @@ def test_a_picture_without_names_names_the_untrusted_above_it(
     assert head.endswith("and 3 more of 8.")
     assert max(map(len, figure.get_suptitle().splitlines())) <= 70
     assert drawn([], lambda ax: None, outputs("b"), provenance).get_suptitle() == ""
+
+
+def test_what_diverged_is_left_out_with_all_its_seeds_and_splits(tmp_path: Path) -> None:
+    """One of two seeds exploded on one data set, and steps diverged in a chain that may not be a reference."""
+    steps = {**CONVERGED, "divergences": 40, "divergence_share": 0.1, "divergences_chains": 2}
+
+    def one(run: str, own: dict[str, float], seed: int, **changes: Any) -> Shown:
+        point = {"split.seed": seed, "prior.scale": 1}
+        return written(tmp_path, run, own, entry="ivon", label="IVON", method="hmc", point=point, **changes)
+
+    shown = [
+        one("a", {**CONVERGED, "rmse": 0.5}, 1, dataset="yacht"),
+        one("b", {**CONVERGED, "rmse": 13.2}, 2, dataset="yacht"),
+        one("b", {**CONVERGED, "rmse": 0.5}, 2, dataset="yacht", split=1),
+        one("c", {**CONVERGED, "rmse": 0.5}, 2, dataset="energy"),
+        written(tmp_path, "d", {**steps, "reference_fit": 0}, label="HMC", method="hmc", dataset="energy"),
+        written(tmp_path, "e", {**steps, "reference_fit": 1}, label="long HMC", method="hmc", dataset="energy"),
+        shown_without_table("f"),
+    ]
+    left, text = without_diverged(shown)
+    assert [one.run for one in left] == ["c", "e", "f"]
+    assert text == (
+        "Diverged and not shown: IVON, Yacht (an RMSE of 13.2, where a constant has about 1); "
+        "HMC, Energy (40 steps (10% of all) diverged, in 2 of 10 chains)."
+    )
+    assert without_diverged(left) == (left, "")
+    with pytest.raises(ValueError, match="No run is left to draw"):
+        without_diverged(shown[:3])
+
+
+def test_a_figure_says_in_its_notes_what_it_leaves_out(
+    outputs: Callable[[str], FigureOutputs], provenance: Provenance, tmp_path: Path
+) -> None:
+    good, bad = (written(tmp_path, name, {**CONVERGED, "rmse": rmse}) for name, rmse in (("good", 0.5), ("bad", 9.0)))
+    given: list[str] = []
+    figures: list[Figure] = []
+
+    def kind(shown: list[Shown]) -> Drawing:
+        given.extend(one.run for one in shown)
+        figures.append(Figure(figsize=(3.25, 2)))
+        return Drawing(figures[0], pd.DataFrame({"x": [1.0]}), notes=["a note"])
+
+    write(kind, [good, bad], outputs("a"), provenance)
+    assert given == ["good"]
+    head = " ".join(figures[0].get_suptitle().split())
+    assert head == "a note Diverged and not shown: bad (an RMSE of 9, where a constant has about 1)."
 
 
 def test_what_does_not_fit_is_refused_with_what_to_do() -> None:

@@ -13,7 +13,15 @@ from bnn_atlas.files import load_chosen
 from bnn_atlas.metrics.formulas.averages import density_over_chains
 from bnn_atlas.metrics.formulas.repetitions import overlaps
 from bnn_atlas.metrics.gathering.summary import load
-from bnn_atlas.metrics.judgement.checks import Status, Values, diverged, divergences, metric_rows, noise_check
+from bnn_atlas.metrics.judgement.checks import (
+    Status,
+    Values,
+    diverged,
+    divergences,
+    exploded,
+    metric_rows,
+    noise_check,
+)
 from bnn_atlas.metrics.judgement.measure import ORDERING_SEED, ORDERINGS, correct_rows
 from bnn_atlas.metrics.judgement.referee import MIXED, NOT_MIXED
 from bnn_atlas.metrics.judgement.trust import FIT, Trust, trusts
@@ -83,6 +91,11 @@ class Measured:
     def diverged(self) -> dict[tuple[str, int], str]:
         """Run and split of a fit or chains that diverged -> why (`judgement.checks.diverged`)."""
         return {place: why for place, rows in self._of_runs.items() if (why := diverged(rows))}
+
+    @cached_property
+    def exploded(self) -> dict[tuple[str, int], str]:
+        """Run and split of a fit or chains whose values are meaningless -> why (`judgement.checks.exploded`)."""
+        return {place: why for place, rows in self._of_runs.items() if (why := exploded(rows))}
 
     @cached_property
     def divergent(self) -> dict[tuple[str, int], str]:

@@ -33,7 +33,7 @@ from bnn_atlas.config.metrics import OF_CHAINS, OF_REFEREE, OF_ROWS, value_range
 from bnn_atlas.metrics.formulas.repetitions import SPLITS
 from bnn_atlas.metrics.gathering.marginals import OF_MARGINALS
 from bnn_atlas.metrics.judgement.checks import DIVERGED, NOISES
-from bnn_atlas.metrics.judgement.trust import FIT, Trust, reference_word, worst
+from bnn_atlas.metrics.judgement.trust import Trust, reference_word, worst
 
 CURVES = {"lppd": "lppd_cumulative_chains"}
 """Metric of all chains -> the same metric by number of chains."""
@@ -358,14 +358,13 @@ NAMES = {
 def _diverged(rows: Sequence[Repetition], behind: Iterable[str], measured: Measured) -> str:
     """Why the values mean nothing: one is not finite, or a run behind the claim has diverged; empty if neither.
 
-    Chains with too many divergent steps have diverged, unless they pass the rule for references.
+    How chains behaved can be told even if too many of their steps diverged.
     """
     for row in rows:
         if not math.isfinite(row.value):
             return f"{row.metric} of run '{row.run}', split {row.split} is {row.value}"
     runs = {*behind}
-    steps = {} if _about_chains(rows) else measured.divergent
-    gone = measured.diverged | {place: why for place, why in steps.items() if measured.metric(*place, FIT) != 1}
+    gone = measured.exploded if _about_chains(rows) else measured.diverged
     return next((f"run '{run}', split {split}: {why}" for (run, split), why in gone.items() if run in runs), "")
 
 

@@ -5,7 +5,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from bnn_atlas.config.parts.figures import kinds
 from bnn_atlas.figures import style
+from bnn_atlas.figures.latex import LatexTable
+from bnn_atlas.figures.page import Drawing, without_diverged
 from bnn_atlas.figures.shown import Shown, shown_runs
 from bnn_atlas.provenance import Provenance, collect
 
@@ -24,9 +27,18 @@ def write(
     provenance: Provenance,
     **more: Any,
 ) -> None:
-    """Draw these runs with the function of a kind, in the common style, and write the files."""
+    """Draw these runs with the function of a kind, in the common style, and write the files.
+
+    Runs that diverged are left out, and a note says so, unless the kind has a panel for each run, which says it itself
+    (`figures.page.lost`).
+    """
+    own = kinds().get(getattr(kind, "__name__", ""))
+    left, text = (list(shown), "") if own is not None and own.diverged == "panel" else without_diverged(shown)
     with style.context():
-        kind(shown, **more).write(files, shown, provenance)
+        made = kind(left, **more)
+        if text and isinstance(made, Drawing | LatexTable):
+            made = made._replace(notes=[*made.notes, text])
+        made.write(files, left, provenance)
 
 
 def draw(described: Mapping[str, Any], outputs: Sequence[str | Path]) -> None:

@@ -22,7 +22,7 @@ from bnn_atlas.figures import style
 from bnn_atlas.figures.metadata import pdf_info, png_text
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.files import atomic
-from bnn_atlas.metrics.judgement.checks import Status
+from bnn_atlas.metrics.judgement.checks import Status, diverged, metric_rows
 from bnn_atlas.metrics.judgement.trust import Trust, trust, worst
 from bnn_atlas.provenance import Provenance
 
@@ -159,6 +159,68 @@ def trusted(shown: Sequence[Shown], names: Sequence[str] | None = None) -> dict[
         if "table" in one.files:
             found.setdefault(name, []).append(trust(one.table()))
     return {name: worst(each) for name, each in found.items()}
+
+
+NOT_SHOWN = "diverged: not shown"
+"""What stands in place of a run that diverged."""
+REASON_WIDTH, REASON_SIZE = 30, 5.5
+"""Characters of a line, and size in points, of the reason in a panel."""
+
+
+def lost(one: Shown) -> str:
+    """Why the numbers and functions of a run and split are not shown; empty if they are.
+
+    They are not if the fit or its chains diverged, by the rule of all tables and claims (`judgement.checks.diverged`).
+    A figure knows this if it has the metric table of its runs among its `files`.
+    """
+    return diverged(metric_rows(one.table())) if "table" in one.files else ""
+
+
+def without_diverged(shown: Sequence[Shown]) -> tuple[list[Shown], str]:
+    """The runs that did not diverge, and a sentence with the names of the others and why; empty if there are none.
+
+    Seeds and splits of one setting are left out together: the mean of those that are left would be of a chosen few.
+    Raises ValueError if nothing is left.
+    """
+    settings = [_setting(one) for one in shown]
+    gone: dict[tuple[Any, ...], str] = {}
+    for one, setting in zip(shown, settings, strict=True):
+        if setting not in gone and (why := lost(one)):
+            gone[setting] = f"{_named(one, shown)} ({why})"
+    left = [one for one, setting in zip(shown, settings, strict=True) if setting not in gone]
+    if not gone:
+        return left, ""
+    text = f"Diverged and not shown: {'; '.join(gone.values())}."
+    if not left:
+        raise ValueError(f"{text} No run is left to draw: give the runs smaller steps or a better start")
+    return left, text
+
+
+def not_shown(ax: Axes, title: str, why: str) -> None:
+    """The panel of a run that diverged: its name, and why it is not shown."""
+    text = "\n".join([NOT_SHOWN, *textwrap.wrap(why, REASON_WIDTH)])
+    ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", fontsize=REASON_SIZE, color=style.GREY)
+    ax.set_title(title, fontsize=7)
+
+
+def _setting(one: Shown) -> tuple[Any, ...]:
+    """What the seeds and splits of a setting share."""
+    name = one.label if one.label != one.run else one.entry
+    point = {key: str(value) for key, value in one.point.items() if key.rpartition(".")[2] != "seed"}
+    return one.study, name, one.entry, one.dataset, tuple(sorted(point.items()))
+
+
+def _named(one: Shown, shown: Sequence[Shown]) -> str:
+    """The label of a run, with its data set if the figure has several, and with its grid point if that differs."""
+    name = " ".join(one.label.split()) if one.label != one.run else one.entry
+    alike = [other for other in shown if other.label == one.label and other.dataset == one.dataset]
+    differing = [
+        f"{key.rpartition('.')[2]} {value}"
+        for key, value in one.point.items()
+        if key.rpartition(".")[2] != "seed" and any(other.point.get(key) != value for other in alike)
+    ]
+    of = [one.dataset_title] if len({other.dataset for other in shown}) > 1 else []
+    return ", ".join([name, *of, *differing])
 
 
 def is_distrusted(name: str, trusts: Mapping[str, Trust]) -> bool:

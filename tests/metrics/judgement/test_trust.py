@@ -214,7 +214,8 @@ def test_the_word_of_a_reference_is_found_in_a_note():
 def test_reasons_are_short_and_whole():
     values = {"divergences": 2.0, "divergences_chains": 1.0, "divergence_share": 0.02, "rhat_weight_max": 9.0}
     bad = judging.trust(rows_of(GOOD | values | {"rhat_function_max": 1.4}, "nuts"))
-    assert bad.text == "2 steps (2% of all) diverged, in 1 of 10 chains; R-hat of function values up to 1.40"
+    steps = "2 steps (2% of all) diverged, in 1 of 10 chains"
+    assert bad.text == f"the fit diverged: {steps}; R-hat of function values up to 1.40"
 
 
 ABOVE = "rhat_function_share_above"
@@ -324,3 +325,18 @@ def test_chains_that_still_move_at_their_end_are_a_reason_to_look(shift, status)
     check = found({"log_posterior_late_shift": shift})["last tenth"]
     assert check.status is status
     assert f"{shift:+.1f} standard errors" in check.text
+
+
+@pytest.mark.parametrize(("share", "fit", "diverged"), [(0.011, 0.0, True), (0.009, 0.0, False), (0.011, 1.0, False)])
+def test_chains_of_which_too_many_steps_diverged_have_diverged_unless_they_may_be_a_reference(share, fit, diverged):
+    steps = {"divergences": 40.0, "divergence_share": share, "divergences_chains": 2.0, "reference_fit": fit}
+    words = judging.trust(rows_of(GOOD | steps, "hmc")).words
+    assert words.startswith("do not trust: the fit diverged: 40 steps") == diverged
+    assert words.count("40 steps") == 1, "the reason is given once"
+
+
+def test_the_worst_of_several_is_what_diverged():
+    distrusted = Trust(DISTRUST, "R-hat of function values up to 1.8")
+    gone = Trust(DISTRUST, "the fit diverged: an RMSE of 13.2")
+    assert judging.worst([Trust(FINE, ""), distrusted, gone]) == gone
+    assert judging.worst([distrusted, Trust(UNKNOWN, "not known")]) == distrusted

@@ -155,6 +155,9 @@ class Kind(Model):
     """Required kind of generator of its runs' data sets, if it draws the function that generated the rows."""
     claims: bool = False
     """Whether it reads the table of the study's judged claims; a claim cannot name such a figure."""
+    diverged: Literal["left out", "panel"] = "left out"
+    """What becomes of a run that diverged, if the kind reads the metric tables of its runs: it is left out, which a
+    note says, or it has a panel of its own, which the kind leaves to `figures.page.not_shown`."""
     output: Literal["picture", "table"] = "picture"
     columns: Annotated[tuple[str, ...], BeforeValidator(lambda text: tuple(text.split()))]
     """Columns of its CSV file, in order, separated by blanks."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from bnn_atlas.figures.functions import (
     target_limits,
     training_points,
 )
-from bnn_atlas.figures.page import Drawing, rounded
+from bnn_atlas.figures.page import Drawing, lost, rounded
 from bnn_atlas.figures.set_scores import read_sets
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.function_distances import mixture_quantile
@@ -33,14 +34,16 @@ from bnn_atlas.metrics.formulas.function_distances import mixture_quantile
 KINDS = {
     "synthetic_bands": {
         "sections": ["functions"], "files": ["table"], "task": "regression", "needs": ["one input"], "inputs": "line",
-        "most": 15, "columns": "label method draws series x value high",
+        "diverged": "panel", "most": 15, "columns": "label method draws series x value high",
     },
     "toy_bands": {
         "sections": ["functions"], "files": ["table", "sets"], "generated": "sinusoids", "inputs": "line", "most": 15,
+        "diverged": "panel",
         "columns": "label method draws series x value high",
     },
     "under_over": {
-        "sections": ["functions"], "task": "regression", "needs": ["one input"], "inputs": "line", "most": 6,
+        "sections": ["functions"], "files": ["table"], "task": "regression", "needs": ["one input"], "inputs": "line",
+        "diverged": "panel", "most": 6,
         "columns": "label series number x value high",
     },
 }  # fmt: skip
@@ -73,10 +76,12 @@ def synthetic_bands(shown: Sequence[Shown]) -> Drawing:
     """Mean of the functions of all draws along the only input, and bands that hold 50 and 95 % of them at each input.
 
     File: `functions` along a line of inputs. The bands do not include observation noise; a method with one point per
-    chain has no band if it has a single chain. All panels have the same axes. Columns: label, method, draws,
+    chain has no band if it has a single chain. All panels have the same axes. A run that diverged has a panel that says
+    so, and no numbers. Columns: label, method, draws,
     series (`mean`, `50 %`, `95 %`, `training row`), x, value (for a band, its lower edge), high. Raises ValueError for
     a classification.
     """
+    every, shown, missing = shown, *_apart(shown)
     functions = read_functions(shown, fewest=1)
     bands = [{share: band(one, share) for share in SHARES if len(one.mean) > 1} for one in functions]
     curves = [
@@ -88,7 +93,9 @@ def synthetic_bands(shown: Sequence[Shown]) -> Drawing:
         shares = {f"{100 * share:.0f} %": {"color": colour, "alpha": alpha} for share, alpha in SHARES.items()}
         return {"mean": {"color": colour, "lw": 1.1}, **shares}
 
-    figure, axes = _panels(functions, curves, [looks(style.METHODS[one.drawn_as].colour) for one in shown], 1.5)
+    figure, axes = _panels(
+        functions, curves, [looks(style.METHODS[one.drawn_as].colour) for one in shown], 1.5, missing=missing
+    )
     for ax, one in zip(axes, functions, strict=True):
         draws = f"{len(one.mean):,} draw{'s' if len(one.mean) > 1 else ''}"
         ax.text(0.03, 0.03, _lines(draws, one.remark), transform=ax.transAxes, fontsize=5.5, color=style.GREY)
@@ -99,7 +106,7 @@ def synthetic_bands(shown: Sequence[Shown]) -> Drawing:
     )
     texts = {series: f"{series} of the draws".replace(" %", "%") for series in looks("") if series != "mean"}
     _legend(figure, looks(style.GREY), texts)
-    return Drawing(figure, _table(functions, curves, shown), names=names(shown))
+    return Drawing(figure, _table(functions, curves, shown), names=names(every))
 
 
 def band(functions: Functions, share: float) -> np.ndarray:
@@ -122,6 +129,7 @@ def toy_bands(shown: Sequence[Shown]) -> Drawing:
     have a column for each. File: `functions` along a line, and function_sd on the intervals of each run. The numbers
     are as in `synthetic_bands`, with the series `truth`, and from `spread_table`.
     """
+    every, shown, missing = shown, *_apart(shown)
     functions = read_functions(shown, fewest=1)
     curves = []
     for one, run in zip(functions, shown, strict=True):
@@ -137,10 +145,10 @@ def toy_bands(shown: Sequence[Shown]) -> Drawing:
             "truth": {"color": style.BLACK, "lw": 0.7, "ls": "--"},
         }
 
-    seeds = len({one.dataset for one in shown})
+    seeds = len({one.dataset for one in every})
     figure, axes = _panels(
         functions, curves, [looks(style.METHODS[one.drawn_as].colour) for one in shown], 1.55 if seeds == 1 else 1.25,
-        columns=4 if seeds == 1 else seeds,
+        columns=4 if seeds == 1 else seeds, missing=missing,
     )  # fmt: skip
     for ax, one in zip(axes, functions, strict=True):
         noise = f"noise {math.sqrt(float(np.square(one.scale).mean())):.2f}"
@@ -155,7 +163,7 @@ def toy_bands(shown: Sequence[Shown]) -> Drawing:
     data = pd.concat([_table(functions, curves, shown), spread_table(shown)], ignore_index=True)
     for column in ("x", "value", "high"):
         data[column] = rounded(data[column].to_numpy(float))
-    return Drawing(figure, data, names=names(shown))
+    return Drawing(figure, data, names=names(every))
 
 
 def true_function(run: Shown, x: np.ndarray) -> np.ndarray:
@@ -202,6 +210,7 @@ def under_over(shown: Sequence[Shown]) -> Drawing:
     `with noise`, `draw`, counted by `number`, and `training row`), number, x, value (for a band, its lower edge), high.
     Raises ValueError for a classification.
     """
+    asked, shown, missing = shown, *_apart(shown)
     every = read_functions(shown)
     thinned = [functions.at_most(MOST_DRAWS) for functions in every]
     noise = [noisy(one) for one in thinned]
@@ -211,13 +220,28 @@ def under_over(shown: Sequence[Shown]) -> Drawing:
         bands = [Curve("functions", *np.quantile(one.mean, LEVELS, axis=0)), Curve("with noise", *edges)]
         draws = [Curve("draw", single, number=i) for i, single in enumerate(one.mean[chosen])]
         curves.append([_mean(one), *bands, *draws])
-    figure, axes = _panels(every, curves, [NETWORK] * len(every), 2.05, columns=3, unit=", standardised")
+    figure, axes = _panels(
+        every, curves, [NETWORK] * len(every), 2.05, columns=3, unit=", standardised", missing=missing
+    )
     for ax, one in zip(axes, every, strict=True):
         ax.text(0.02, 0.02, one.remark, transform=ax.transAxes, fontsize=6, color=style.GREY)
     axes[0].set_ylim(*target_limits(every, noise, ROOM))
     _legend(figure, NETWORK, {"functions": "90% of functions", "with noise": "90% with noise", "draw": "single draws"})
     columns = ["label", "series", "number", "x", "value", "high"]
-    return Drawing(figure, _table(every, curves, shown)[columns].astype({"number": "Int64"}), names=names(shown))
+    return Drawing(figure, _table(every, curves, shown)[columns].astype({"number": "Int64"}), names=names(asked))
+
+
+def _apart(shown: Sequence[Shown]) -> tuple[list[Shown], dict[int, tuple[str, str]]]:
+    """The runs that did not diverge, and the place of each other panel -> its name, and why it is not shown.
+
+    Raises ValueError if nothing is left.
+    """
+    reasons = [lost(one) for one in shown]
+    missing = {place: (name, why) for place, (name, why) in enumerate(zip(names(shown), reasons, strict=True)) if why}
+    if len(missing) == len(shown):
+        whole = "; ".join(f"{name} ({why})" for name, why in missing.values())
+        raise ValueError(f"no run is left to draw, all diverged: {whole}; give them smaller steps or a better start")
+    return [one for one, why in zip(shown, reasons, strict=True) if not why], missing
 
 
 def _mean(functions: Functions) -> Curve:
@@ -230,14 +254,18 @@ def _lines(*texts: str) -> str:
 
 def _panels(
     functions: Sequence[Functions], curves: Sequence[Sequence[Curve]], looks: Sequence[Looks], height: float,
-    columns: int = 4, unit: str = "",
+    columns: int = 4, unit: str = "", missing: Mapping[int, tuple[str, str]] = MappingProxyType({}),
 ) -> tuple[Figure, list[Axes]]:  # fmt: skip
-    """A panel for each run, with common axes: its curves, the first one on top, and the training rows."""
+    """A panel for each run, with common axes: its curves, the first one on top, and the training rows.
+
+    Panels in `missing`, by place, only say that their run diverged; the axes of all others are returned.
+    """
+    total = len(functions) + len(missing)
     figure, grid = page.panels(
-        len(functions), columns, height, wide_from=columns - 1, more=0.7, even=True, sharex=True, sharey=True
+        total, columns, height, wide_from=columns - 1, more=0.7, even=True, sharex=True, sharey=True
     )
-    axes = list(grid.flat[: len(functions)])
-    for place, (ax, one, of, look) in enumerate(zip(axes, functions, curves, looks, strict=True)):
+    axes = [ax for place, ax in enumerate(grid.flat[:total]) if place not in missing]
+    for ax, one, of, look in zip(axes, functions, curves, looks, strict=True):
         x = line(one)
         for curve in reversed(of):
             if curve.high is None:
@@ -247,9 +275,12 @@ def _panels(
         draw_points(ax, one)
         ax.set_xlim(x[0], x[-1])
         ax.set_title(one.name, fontsize=7)
+    for place, ax in enumerate(grid.flat[:total]):
+        if place in missing:
+            page.not_shown(ax, *missing[place])
         if place % grid.shape[1] == 0:
             ax.set_ylabel(f"target{unit}")
-        if place + grid.shape[1] >= len(functions):
+        if place + grid.shape[1] >= total:
             ax.set_xlabel(f"input{unit}")
             ax.tick_params(labelbottom=True)
     return figure, axes

@@ -188,7 +188,20 @@ def shell_check(rows: Values) -> Check | None:
 
 
 def diverged(rows: Values) -> str:
-    """Why a fit or its chains have diverged, which makes their values meaningless; empty if they have not diverged."""
+    """Why a fit or its chains have diverged, so that their numbers are not shown; empty if they have not diverged.
+
+    They have if they have exploded, or if more than 1 % of the steps diverged in chains that do not pass the rule for
+    references (`judgement.trust`). This one rule holds for claims, tables of scores and figures.
+    """
+    if why := exploded(rows):
+        return why
+    steps = divergences(rows)
+    bad = steps is not None and steps.status is Status.DISTRUST and _value(rows, "reference_fit") != 1
+    return steps.short if steps is not None and bad else ""
+
+
+def exploded(rows: Values) -> str:
+    """Why the values of a fit or of chains are meaningless whatever they measure; empty if they are not."""
     rmse, ratio = _value(rows, "rmse"), _shell(rows)
     if rmse > LARGEST_RMSE:
         return f"an RMSE of {rmse:.3g}, where a constant has about 1"

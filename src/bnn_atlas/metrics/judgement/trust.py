@@ -10,6 +10,7 @@ from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.metrics.judgement.checks import (
     BY_WEIGHT,
+    DIVERGED,
     Check,
     Status,
     checks,
@@ -54,7 +55,8 @@ def trust(table: pd.DataFrame) -> Trust:
         return _point_or_approximation(table)
     made = checks(table)
     status = overall(made)
-    return Trust(status, "; ".join(check.short for check in made if check.status is status is not Status.FINE))
+    texts = [check.short for check in made if check.status is status is not Status.FINE]
+    return Trust(status, "; ".join(text for text in texts if f"{DIVERGED}: {text}" not in texts))
 
 
 def trusts(table: pd.DataFrame) -> dict[tuple[str, int], Trust]:
@@ -67,11 +69,10 @@ def trusts(table: pd.DataFrame) -> dict[tuple[str, int], Trust]:
 
 
 def worst(found: Collection[Trust]) -> Trust:
-    """The first item with the worst status; UNKNOWN if there are no items."""
+    """The first item with the worst status, one that diverged before others; UNKNOWN if there are no items."""
     for status in (*BY_WEIGHT, Status.FINE):
-        for one in found:
-            if one.status is status:
-                return one
+        if alike := [one for one in found if one.status is status]:
+            return next((one for one in alike if one.text.startswith(DIVERGED)), alike[0])
     return Trust(Status.UNKNOWN, "nothing was measured")
 
 
