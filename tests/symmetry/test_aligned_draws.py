@@ -7,7 +7,7 @@ import pytest
 
 from bnn_atlas.metrics.formulas.rhat_ess import rhat
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
-from bnn_atlas.symmetry.aligned_draws import alignment_rows, load_aligned_draws
+from bnn_atlas.symmetry.aligned_draws import alignment_rows, load_aligned_draws, save_aligned_draws
 from bnn_atlas.symmetry.groups import SymmetryError
 from bnn_atlas.symmetry.permutation import ceiling
 from tests.figures.aligned_files import aligned_draws
@@ -29,6 +29,10 @@ def test_variants_stand_beside_each_other(tmp_path: Path) -> None:
     assert rows["aligned_variance", "weights/aligned"].value == 1.5
     assert rows["aligned_variance_within", "weights/scrambled"].value == 2.0
     assert rows["alignment_fixed", "weights"].value == 1
+    assert ("alignment_gain", "weights") not in rows, "files of earlier versions do not have it"
+    save_aligned_draws(tmp_path / "draws.npz", draws._replace(gain=0.25))
+    again = by_name(alignment_rows(WHOSE, "weights", load_aligned_draws(tmp_path / "draws.npz")))
+    assert again["alignment_gain", "weights"].value == 0.25
     assert rows["draws_not_finite", "weights"].value == 0
     assert {row.chains for row in rows.values()} == {3}
     assert {row.draws for row in rows.values()} == {30}

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bnn_atlas.config.parts.posterior import MLPConfig
+from bnn_atlas.models.networks import build_network
 from bnn_atlas.symmetry import alignment
 from bnn_atlas.symmetry.alignment import Aligned, Aligner, Checkpoint, Fit, Plan
-from bnn_atlas.symmetry.features import Features, cosine_features, weight_features
+from bnn_atlas.symmetry.features import Features, activation_features, weight_features
 from bnn_atlas.symmetry.frame import Frame, load_frame, save_frame
-from bnn_atlas.symmetry.groups import SymmetryError
+from bnn_atlas.symmetry.groups import SymmetryError, symmetry_of
 from bnn_atlas.symmetry.matching import barycentre, match, match_pairs
 from bnn_atlas.symmetry.permutation import apply
 
@@ -151,16 +153,109 @@ def test_aligned_draws_enter_another_frame_as_one(activation: str, tmp_path: Pat
     np.testing.assert_array_equal(entered.target, theta)
 
 
-def test_means_of_chains_may_be_matched_by_fewer_features(tmp_path: Path) -> None:
-    one = small_symmetry(hidden=(6,))
-    draws, _ = copies(one, 3, 4, 0.05)
-    every, fewer = weight_features(one), cosine_features(one)
-    plan, checkpoint = Plan(reference="first"), Checkpoint(tmp_path / "part.npz", "same")
-    frames = [
-        Aligner(in_memory(one, draws), one, every, plan, checkpoint, of_chains=of_chains).run().frame
-        for of_chains in (None, fewer)
-    ]
-    np.testing.assert_array_equal(frames[0].units, frames[1].units)
+@pytest.mark.parametrize("statistic", ["activations", "centred", "correlation"])
+@pytest.mark.parametrize("unit", ["draw", "chain"])
+def test_streamed_activations_align_like_activations_that_are_held(statistic: Any, unit: Any, tmp_path: Path) -> None:
+    """Draws, and chains by the means of their activations, are matched to the first draw."""
+    config = MLPConfig(hidden=(6, 5))
+    x = np.random.default_rng(0).normal(1, 1, size=(30, 3)).astype(np.float32)
+    features = activation_features(config, SYMMETRY, (3,), x, statistic, outputs=2)
+    draws, _ = copies(SYMMETRY, 3, 5, 0.4)
+    draws[1, 2] = np.nan
+    plan = Plan(reference="first", unit=unit)
+    frame = Aligner(in_memory(SYMMETRY, draws), SYMMETRY, features, plan, Checkpoint(tmp_path / "part.npz")).run().frame
+    (wanted,) = features.of(draws[0, :1])
+    for chain, rows in enumerate(draws):
+        values = features.of(rows[np.isfinite(rows).all(axis=1)])
+        of_chain = match(features.symmetry, wanted, values.mean(axis=0, keepdims=True))
+        np.testing.assert_array_equal(frame.chain_units[chain], of_chain.units[0])
+        of_draws = match(features.symmetry, wanted, values).units
+        expected = of_draws if unit == "draw" else np.repeat(of_chain.units, len(values), axis=0)
+        np.testing.assert_array_equal(frame.units[chain][frame.finite[chain]], expected)
+    assert (np.diff(frame.objective) > 0).all()
+    np.testing.assert_array_equal(frame.units[1, 2], SYMMETRY.identity)
+
+
+def test_activations_of_many_rows_have_no_barycentre(tmp_path: Path) -> None:
+    config, x = MLPConfig(hidden=(6, 5)), np.zeros((4_000_000, 3), np.float32)
+    features = activation_features(config, SYMMETRY, (3,), x, "centred", outputs=2)
+    draws, checkpoint = in_memory(SYMMETRY, copies(SYMMETRY, 2, 2, 0.0)[0]), Checkpoint(tmp_path / "part.npz")
+    with pytest.raises(SymmetryError, match=r"activations need 168 MiB .*match to the first draw"):
+        Aligner(draws, SYMMETRY, features, Plan(reference="barycentre"), checkpoint)
+    Aligner(draws, SYMMETRY, features, Plan(reference="first"), checkpoint)
+
+
+def test_more_orders_never_lower_the_objective(tmp_path: Path) -> None:
+    draws, _ = copies(SYMMETRY, 4, 12, 1.0)
+    one, several = (aligned(draws, tmp_path, reference="first", orders=orders).frame for orders in (1, 5))
+    assert several.objective[-1] > one.objective[-1]
+    assert one.tried is not None
+    assert several.tried is not None
+    assert len(several.tried) == 5
+    assert (several.tried < several.objective[-1]).all()
+    assert one.tried[0] == one.objective[-1]
+    frame = aligned(draws, tmp_path, orders=5).frame
+    assert frame.tried is not None
+    assert (np.diff(frame.objective) >= 0).all()
+    save_frame(tmp_path / "frame.npz", frame)
+    np.testing.assert_array_equal(load_frame(tmp_path / "frame.npz", SYMMETRY).tried, frame.tried)
+
+
+def test_passes_end_at_a_small_gain(tmp_path: Path) -> None:
+    draws, _ = copies(SYMMETRY, 4, 12, 2.0)
+    whole, short = (aligned(draws, tmp_path, gain=gain).frame for gain in (0.0, 0.02))
+    assert whole.fixed
+    assert not short.fixed
+    np.testing.assert_array_equal(short.objective, whole.objective[: len(short.objective)])
+    gains = np.diff(short.objective[1:]) / short.objective[2:]
+    assert (gains[:-1] > 0.02).all()
+    assert gains[-1] <= 0.02
+    assert short.gain == pytest.approx(gains[-1])
+    assert whole.gain == 0
+
+
+def test_a_checkpoint_of_other_draws_is_not_used_whatever_its_name(tmp_path: Path) -> None:
+    """An interrupted alignment leaves a checkpoint; other draws, settings and features then start anew."""
+    draws, _ = copies(SYMMETRY, 3, 8, 0.6)
+    middle, others = draws.copy(), copies(SYMMETRY, 3, 8, 0.6, seed=7)[0]
+    middle[1, 4] = others[1, 4]
+
+    class Stopped(Checkpoint):
+        def save(self, arrays: Any, *, now: bool = False) -> None:
+            super().save(arrays, now=True)
+            if int(arrays()["progress"][0]) >= alignment.MATCHING:
+                raise Interrupted
+
+    def frame(theta: np.ndarray, checkpoint: Checkpoint, masked: bool = False, **plan: Any) -> Frame:
+        features = weight_features(SYMMETRY, np.array([True, False, False]) if masked else None)
+        return Aligner(in_memory(SYMMETRY, theta), SYMMETRY, features, Plan(**plan), checkpoint).run().frame
+
+    first = {"reference": "first"}
+    cases = [(draws, False, first), (middle, False, first), (others, False, first), (draws, True, first),
+             (draws, False, {"reference": "last"}), (draws, False, {"reference": others[0, 0]})]  # fmt: skip
+    for theta, masked, plan in cases:
+        (tmp_path / "part.npz").unlink(missing_ok=True)
+        with pytest.raises(Interrupted):
+            frame(draws, Stopped(tmp_path / "part.npz"), **first)
+        again = frame(theta, Checkpoint(tmp_path / "part.npz"), masked, **plan)
+        fresh = frame(theta, Checkpoint(tmp_path / "none.npz"), masked, **plan)
+        np.testing.assert_array_equal(again.units, fresh.units)
+        np.testing.assert_array_equal(again.mean, fresh.mean)
+
+
+def test_a_frame_in_which_draws_differ_more_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Two chains around unlike networks: the draws of the second get an order each."""
+    config = MLPConfig(hidden=(60,))
+    wide = symmetry_of(config, build_network(config, (100,), 2).layout)
+    theta = np.random.default_rng(0).normal(size=(2, 1, wide.layout.size)).astype(np.float32)
+    draws = theta + 0.3 * np.random.default_rng(1).normal(size=(2, 30, wide.layout.size)).astype(np.float32)
+    frame = aligned(draws, tmp_path, symmetry=wide, reference="first").frame
+    larger = (frame.moment("aligned", "sd") ** 2).mean() > (frame.moment("sampled", "sd") ** 2).mean()
+    assert larger == ("differ more in this frame" in caplog.text)
+    assert larger
+    caplog.clear()
+    aligned(draws, tmp_path, symmetry=wide)
+    assert not caplog.text
 
 
 def test_fits_enter_the_frame_by_their_means(tmp_path: Path) -> None:
@@ -251,11 +346,15 @@ class Interrupted(Exception):
     pass
 
 
-def test_interruptions_change_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alignment, "READ_BYTES", 6 * 4 * SYMMETRY.layout.size)
-    draws, _ = copies(SYMMETRY, 2, 14, 0.3)
+@pytest.mark.parametrize(("reference", "hidden"), [("barycentre", (6, 5)), ("first", (6, 5)), ("first", (6,))])
+def test_interruptions_change_no_byte(
+    reference: Any, hidden: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    symmetry = small_symmetry(hidden=hidden)
+    monkeypatch.setattr(alignment, "READ_BYTES", 6 * 4 * symmetry.layout.size)
+    draws, _ = copies(symmetry, 2, 14, 0.3)
     draws[1, 3] = np.nan
-    save_frame(tmp_path / "whole.npz", aligned(draws, tmp_path).frame)
+    save_frame(tmp_path / "whole.npz", aligned(draws, tmp_path, symmetry=symmetry, reference=reference).frame)
 
     def attempt(most: int) -> Aligned:
         counter = itertools.count(1)
@@ -267,8 +366,8 @@ def test_interruptions_change_no_byte(tmp_path: Path, monkeypatch: pytest.Monkey
                     raise Interrupted
 
         checkpoint = Short(tmp_path / "part.npz", "same")
-        plan = Plan(reference="barycentre")
-        return Aligner(in_memory(SYMMETRY, draws), SYMMETRY, weight_features(SYMMETRY), plan, checkpoint).run()
+        plan = Plan(reference=reference)
+        return Aligner(in_memory(symmetry, draws), symmetry, weight_features(symmetry), plan, checkpoint).run()
 
     for every in (1, 5):
         (tmp_path / "part.npz").unlink(missing_ok=True)

@@ -9,9 +9,9 @@ from scipy.optimize import linear_sum_assignment
 
 from bnn_atlas.config.parts.posterior import MLPConfig
 from bnn_atlas.models.networks import build_network
-from bnn_atlas.symmetry.features import activation_features, cosine_features, weight_features
+from bnn_atlas.symmetry.features import activation_features, activations_of, cosine_features, weight_features
 from bnn_atlas.symmetry.groups import Symmetry, SymmetryError, symmetry_of
-from bnn_atlas.symmetry.matching import Matched, match, similarities
+from bnn_atlas.symmetry.matching import Matched, match, products, similarities
 from bnn_atlas.symmetry.permutation import apply, balanced, invert_units, transform, uniform_units
 
 from .networks import example
@@ -57,7 +57,7 @@ def test_one_wide_layer_is_scipys_assignment_in_one_sweep() -> None:
     np.testing.assert_array_equal(again.units, found.units)
 
 
-@pytest.mark.parametrize("name", ["mlp", "lenet5", "wide_resnet_frn", "cnn_lstm"])
+@pytest.mark.parametrize("name", ["mlp", "lenet5", "resnet_frn", "wide_resnet_frn", "cnn_lstm"])
 def test_planted_permutations_are_found_exactly(name: str) -> None:
     case = example(name)
     planted = drawn(case.symmetry, 3)
@@ -222,7 +222,66 @@ def test_activations_are_the_values_of_the_units() -> None:
     for layer, found in features.symmetry.layout.unflatten(features.of(theta[None])[0]).items():
         h = np.maximum(arrays[f"{layer}.weight"] @ h + arrays[f"{layer}.bias"][:, None], 0)
         np.testing.assert_allclose(found * np.sqrt(7), h, rtol=1e-4, atol=1e-5)
-    with pytest.raises(SymmetryError, match="lower the number of rows"):
-        activation_features(
-            case.config, case.symmetry, (4,), np.zeros((3_000_000, 4), np.float32), "centred", outputs=3
-        )
+
+
+@pytest.mark.parametrize("name", ["lenet5", "resnet_frn", "cnn_lstm"])
+@pytest.mark.parametrize("statistic", ["activations", "centred", "correlation"])
+def test_products_over_pieces_of_rows_are_those_of_all_activations(name: str, statistic: Any) -> None:
+    """40 rows of images come in pieces of 16; units that are constant over all rows, or in one piece, are included."""
+    case = example(name)
+    vocabulary = 9 if name == "cnn_lstm" else 0
+    generator = np.random.default_rng(0)
+    shape = case.x.shape[1:]
+    x = generator.integers(9, size=(40, *shape)) if vocabulary else 3 + generator.normal(size=(40, *shape))
+    x = x.astype(np.int32 if vocabulary else np.float32)
+    features = activation_features(case.config, case.symmetry, shape, x, statistic, outputs=3, vocabulary=vocabulary)
+    reference, *draws = np.float32(0.3) * normal(case.symmetry, 3, dtype=np.float32)
+    found = products(features, reference, np.array(draws))
+    (wanted,), others = features.of(reference[None]), features.of(np.array(draws))
+    for group in features.symmetry.groups:
+        whole = similarities(features.symmetry, group, wanted.astype(np.float64), others.astype(np.float64))
+        scale = np.abs(whole).max()
+        np.testing.assert_allclose(found.similarity[group.name], whole, atol=1e-3 * scale)
+    lengths = np.linalg.norm(wanted) * np.linalg.norm(others, axis=1)
+    np.testing.assert_allclose(found.rounding, 1e-7 * lengths, rtol=1e-4)
+    assert activations_of(case.config, case.symmetry, shape, x, outputs=3, vocabulary=vocabulary).pieces > (
+        name != "cnn_lstm"
+    )
+
+
+def test_units_that_are_constant_have_no_products() -> None:
+    symmetry, shape = mlp(4), (3,)
+    theta = normal(symmetry, 2, dtype=np.float32)
+    for draw in theta:
+        symmetry.layout.unflatten(draw)["layer0.weight"][1] = 0
+    x = np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)
+    for statistic, dead in (("centred", True), ("correlation", True), ("activations", False)):
+        features = activation_features(MLPConfig(hidden=(4,)), symmetry, shape, x, statistic, outputs=2)  # type: ignore[arg-type]
+        symmetry.layout.unflatten(theta[0])["layer0.bias"][:] = 1
+        similarity = features.products(theta[0], theta[1:]).similarity["layer0"]  # type: ignore[misc]
+        assert (similarity[0, 1] == 0).all() == dead
+
+
+def test_the_best_of_several_orders_beats_one_run_of_git_re_basin() -> None:
+    symmetry = mlp(8, 8, 8)
+    reference, *draws = normal(symmetry, 41)
+    found = match(symmetry, reference, np.array(draws), orders=6, seed=3)
+    theirs = np.array([git_re_basin(symmetry, reference, d, np.random.default_rng(i)) for i, d in enumerate(draws)])
+    assert found.tried is not None
+    assert found.tried.shape == (40, 6)
+    np.testing.assert_array_equal(found.objective, found.tried.max(axis=1))
+    np.testing.assert_array_equal(found.tried[:, 0], match(symmetry, reference, np.array(draws)).objective)
+    np.testing.assert_allclose((apply(symmetry, np.array(draws), found.units) @ reference), found.objective)
+    difference = found.objective - theirs
+    assert difference.mean() > 3 * difference.std() / np.sqrt(len(difference))
+    again = match(symmetry, reference, np.array(draws[5:6]), orders=6, seed=3)
+    np.testing.assert_array_equal(again.units[0], found.units[5])
+
+
+def test_one_sweep_is_exact_without_shared_arrays_whatever_the_orders() -> None:
+    symmetry = mlp(6)
+    reference, *draws = normal(symmetry, 4)
+    one, many = (match(symmetry, reference, np.array(draws), orders=orders) for orders in (1, 3))
+    np.testing.assert_array_equal(one.units, many.units)
+    assert many.tried is not None
+    np.testing.assert_array_equal(many.tried, np.repeat(one.objective[:, None], 3, axis=1))

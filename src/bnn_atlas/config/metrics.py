@@ -485,6 +485,12 @@ ALIGNMENT = (
     ),
     Metric("alignment_fixed", "whether the last pass for a barycentre moved no units (1) or some (0)", at=OF_ALIGNMENT),
     Metric(
+        "alignment_gain",
+        "share that the last pass for a barycentre added to the squared norm of the mean; 0 where nothing moves",
+        "lower",
+        at=OF_ALIGNMENT,
+    ),
+    Metric(
         "draws_not_finite",
         "draws that were left out of an alignment because they are not finite",
         "lower",
@@ -613,7 +619,7 @@ RANGES: dict[str, tuple[float, float]] = {
     r"brier.*": (0.0, 2.0),
     r"accuracy.*|agreement.*|auroc_.*|calibration_.*|coverage|cycle_consistency|ece.*|entropy_histogram|fpr95_.*"
     r"|mce.*|mean_maximum_confidence.*|pit_histogram|sce.*|total_variation.*|acceptance_.*|prior_distance|.*_share(_.*)?"
-    r"|alignment_fixed|entropy_is_bound|reference_fit|referee_mixed|source_trusted": (0.0, 1.0),
+    r"|alignment_(fixed|gain)|entropy_is_bound|reference_fit|referee_mixed|source_trusted": (0.0, 1.0),
     r"rmse.*|noise_sd.*|(.*_)?sd|function_sd|marginal_sd|weight_sd_.*|variance_.*|aligned_variance.*|wasserstein_1"
     r"|predictive_entropy.*|.*rhat_.*|.*ess_.*|bfmi_min|chains_.*|divergences.*|guarded_steps.*|draws_not_finite"
     r"|energy_change_(sd|variance.*|max_abs|nonfinite|mean_square.*)|step_size_.*|covariance_bias_bound|prior_shell"

@@ -45,22 +45,26 @@ class AlignedDraws(NamedTuple):
     """[k, g] number of transpositions (NoT) of the permutation that brings the second draw near the first."""
     consistency: np.ndarray
     """[t, g] fraction of units with P_ab P_bc = P_ac, for triples of draws."""
+    gain: float | None = None
+    """Share that the last pass for a barycentre added to its squared norm; None in files that do not have it."""
 
 
-ARRAYS = tuple(name for name in AlignedDraws._fields if name != "values")
+ARRAYS = tuple(name for name in AlignedDraws._fields if name not in ("values", "gain"))
 
 
 def save_aligned_draws(path: str | Path, draws: AlignedDraws) -> None:
     """Write an .npz file (atomic)."""
     values = {f"{variant}_values": draws.values[variant] for variant in VARIANTS}
-    save_arrays(path, {**{name: getattr(draws, name) for name in ARRAYS}, **values})
+    gain = None if draws.gain is None else np.array(draws.gain)
+    save_arrays(path, {**{name: getattr(draws, name) for name in ARRAYS}, "gain": gain, **values})
 
 
 def load_aligned_draws(path: str | Path) -> AlignedDraws:
     """Read what `save_aligned_draws` wrote; SymmetryError for a file of a different kind."""
     names = [f"{variant}_values" for variant in VARIANTS]
-    arrays = load_arrays(path, (*ARRAYS, *names), SymmetryError, "aligned draws")
+    arrays = load_arrays(path, (*ARRAYS, *names), SymmetryError, "aligned draws", optional=("gain",))
     own: dict[str, Any] = {name: arrays[name] for name in ARRAYS} | {"fixed": bool(arrays["fixed"])}
+    own["gain"] = float(arrays["gain"]) if "gain" in arrays else None
     return AlignedDraws(values={variant: arrays[f"{variant}_values"] for variant in VARIANTS}, **own)
 
 
@@ -79,6 +83,7 @@ def alignment_rows(identity: RunIdentity, name: str, found: AlignedDraws) -> lis
         *_transpositions(name, found),
         Measurement("draws_not_finite", float(lost), at=name),
         Measurement("alignment_fixed", float(found.fixed), at=name),
+        *([] if found.gain is None else [Measurement("alignment_gain", found.gain, at=name)]),
     ]
     rows = []
     for m in measured:

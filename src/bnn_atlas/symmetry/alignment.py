@@ -1,33 +1,51 @@
 """Bring all draws of a run into one frame, in passes over the trace whose memory does not grow with the draws.
 
-0. Average the features of each chain. The barycentre of the averages is the chain-wise alignment.
-1. Match each draw to the reference, starting with its chain's permutation. For a barycentre, the first pass matches to
-   the first draw. Then each pass matches to the mean of the previous pass, until no unit moves. These passes start with
-   the resulting mean or the chain-wise mean, whichever has the larger norm (and so less spread around it). A barycentre
-   is therefore never worse than the chain-wise alignment.
+0. Average the features of each chain, where 1. needs the averages. The averages matched to the reference are the
+   chain-wise alignment; for a barycentre, it is the barycentre of the averages.
+1. Match each draw to the reference. If the groups of units depend on each other, start with the permutation of the
+   draw's chain; if they do not, the start does not matter, and the inner products of the units of a chain's draws add
+   up to those of its average, which is never made. For a barycentre, the first pass matches to the first draw. Then
+   each pass matches to the mean of the previous pass, until no unit moves. These passes start with the resulting mean
+   or the chain-wise mean, whichever has the larger norm (and so less spread around it). A barycentre is therefore never
+   worse than the chain-wise alignment.
 2. To enter another frame, match the mean of the aligned draws to that frame's target, and also apply the permutation
    found to all draws.
 3. Take moments of the draws as sampled, aligned, scrambled and aligned chain by chain; keep some parameters of each
    variant.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.parts.evaluation import AlignmentConfig
 from bnn_atlas.files import load_arrays, load_chosen, save_arrays
 from bnn_atlas.symmetry.aligned_draws import AlignedDraws
-from bnn_atlas.symmetry.features import Features
+from bnn_atlas.symmetry.features import Features, require_room
 from bnn_atlas.symmetry.frame import VARIANTS, Frame
 from bnn_atlas.symmetry.groups import Symmetry, SymmetryError
-from bnn_atlas.symmetry.matching import Matched, Pairs, barycentre, centre_of, match
-from bnn_atlas.symmetry.moments import Variants, touched
+from bnn_atlas.symmetry.matching import (
+    Matched,
+    Pairs,
+    assign,
+    barycentre,
+    centre_of,
+    decoupled,
+    match,
+    match_networks,
+    products,
+    settled,
+)
+from bnn_atlas.symmetry.moments import ChainWise, Variants, touched
 from bnn_atlas.symmetry.permutation import balanced, compose_units, require, transform, uniform_units
 from bnn_atlas.traces.draws import Draws
+
+log = logging.getLogger(__name__)
 
 
 class Plan(NamedTuple):
@@ -43,11 +61,17 @@ class Plan(NamedTuple):
     balance: bool = False
     rank: int = 20
     seed: int = 0
+    orders: int = 1
+    gain: float = 0.0
 
     @property
     def to_barycentre(self) -> bool:
         """Whether the reference is the mean of the aligned draws themselves."""
-        return isinstance(self.reference, str) and self.reference == "barycentre"
+        return self.reference_is("barycentre")
+
+    def reference_is(self, name: str) -> bool:
+        """Whether this is the name of the reference."""
+        return isinstance(self.reference, str) and self.reference == name
 
 
 class Fit(NamedTuple):
@@ -62,9 +86,12 @@ SECONDS = 30.0
 
 
 class Checkpoint:
-    """Arrays on disk with a fingerprint; a file that is damaged or has a different fingerprint is not used."""
+    """Arrays on disk with a fingerprint; a file that is damaged or has a different fingerprint is not used.
 
-    def __init__(self, path: Path, fingerprint: str, seconds: float = SECONDS) -> None:
+    `Aligner` also compares what the arrays were made from: its settings, and every draw (`Aligner.run`).
+    """
+
+    def __init__(self, path: Path, fingerprint: str = "", seconds: float = SECONDS) -> None:
         self._path, self._fingerprint, self._seconds = path, fingerprint, seconds
         self._saved = time.monotonic()
 
@@ -101,9 +128,11 @@ def load_fit(paths: Sequence[str | Path], centre: str, chains: np.ndarray) -> Fi
 READ_BYTES = 32 << 20
 """Bytes of draws that are read together, and of features that are matched together."""
 CHAIN_BYTES = 512 << 20
-"""Largest size, in bytes, that the features of all chains' means may have."""
+"""Largest size, in bytes, that the features of all chains' means may have, where these means are needed."""
 MEANS, MATCHING, ENTERING, MOMENTS = 0, 1, 2, 3
 """Stages, numbered as above."""
+VARIANCE_ROUNDING = 1e-5
+"""Relative rise of a mean variance that may be due to rounding."""
 SCRAMBLING = 2
 """Keeps the random numbers of the scrambled control separate from those of the pairs (`matching.PAIRING`)."""
 
@@ -129,35 +158,39 @@ class Aligner:
         plan: Plan,
         checkpoint: Checkpoint,
         fit: Fit | None = None,
-        of_chains: Features | None = None,
     ) -> None:
         """With a `fit`, the means of the chains come from the fit.
 
-        `of_chains` are smaller features, such as activations of fewer rows, for matching the chains' means. These
-        features are used if the reference is not a barycentre, since chain-wise permutations are then only starting
-        points for the draws.
-
-        Raises SymmetryError if the plan uses scales or signs and the network has no such symmetry, or if the features
-        of all chains need too much memory.
+        Raises SymmetryError if the plan uses scales or signs and the network has no such symmetry, or if features that
+        have to be held whole need too much memory: those of all chains' means, and those of a barycentre.
         """
         self._draws, self._symmetry, self._features = draws, symmetry, features
-        self._of_chains = features if of_chains is None or plan.to_barycentre else of_chains
         self._plan, self._checkpoint, self._fit = plan, checkpoint, fit
         self._lots = list(_lots(draws))
+        self._at_once = decoupled(features.symmetry) and not plan.to_barycentre
         if plan.signed:
             require(symmetry, "sign")
         if plan.balance:
             require(symmetry, "scale")
-        size = 8 * draws.chains * self._of_chains.symmetry.layout.size
-        if size > CHAIN_BYTES:
+        if plan.to_barycentre and features.products is not None:
+            require_room(features.symmetry)
+        size = 8 * draws.chains * features.symmetry.layout.size
+        if size > CHAIN_BYTES and not self._at_once:
+            way = "align fewer chains (the setting chains), or match by activations to the first draw"
+            if features.products is not None:
+                way = "lower the number of rows, or match to the first draw"
             raise SymmetryError(
                 f"the features of {draws.chains:,} chains need {size / 2**20:,.0f} MiB, more than "
-                f"{CHAIN_BYTES / 2**20:.0f}: lower the number of rows, or match by weights"
+                f"{CHAIN_BYTES / 2**20:.0f}: {way}"
             )
 
     def run(self) -> Aligned:
-        """Compute the frame; SymmetryError for fewer than two finite draws."""
-        self._state: dict[str, Any] = self._checkpoint.load() or {}
+        """Compute the frame; SymmetryError for fewer than two finite draws.
+
+        A checkpoint is used if it was made with the same settings and features from the same draws, of which it has a
+        digest per lot that is read.
+        """
+        self._state: dict[str, Any] = self._resumed() or {"identity": np.array(self._identity)}
         self._stage, self._lot = (int(n) for n in self._state.pop("progress", (MEANS, 0)))
         if self._stage == MEANS:
             self._take_means()
@@ -168,71 +201,139 @@ class Aligner:
             self._enter_frame()
         return self._take_moments()
 
+    @cached_property
+    def _identity(self) -> str:
+        """Digest of everything but the draws on which the state depends."""
+        plan = self._plan
+        arrays = {"frame": plan.frame, "fit_mean": self._fit and self._fit.mean, "fit_sd": self._fit and self._fit.sd}
+        if not isinstance(plan.reference, str):
+            arrays["reference"] = plan.reference
+        settings = plan._replace(frame=None, reference=plan.reference if isinstance(plan.reference, str) else "first")
+        features = self._features.basis
+        if not features:
+            first = self._draws.read([0], [0])[0]
+            features = _digest(self._features.of(first)).hex()
+        parts = [
+            repr(settings),
+            repr(self._symmetry),
+            features,
+            repr((self._draws.shape, self._draws.dtype, self._lots)),
+            *(_digest(numbers).hex() for numbers in (self._draws.chain_ids, self._draws.draw_ids)),
+            *(f"{name} {_digest(array).hex()}" for name, array in arrays.items() if array is not None),
+        ]
+        return sha256("\n".join(parts).encode()).hexdigest()
+
+    def _resumed(self) -> dict[str, Any] | None:
+        """The state of the checkpoint, if it is of these settings and of these draws."""
+        state = self._checkpoint.load()
+        if state is None or str(state.get("identity")) != self._identity:
+            return None
+        stage, lot = (int(n) for n in state["progress"])
+        read = self._lots[:lot] if stage == MEANS else self._lots
+        if any(state["digests"][n].tobytes() != _digest(self._draws.read(*lot)) for n, lot in enumerate(read)):
+            log.info("%s: the checkpoint is of other draws, and the alignment starts anew", self._draws.path)
+            return None
+        return state
+
     def _take_means(self) -> None:
         state, chains_there = self._state, self._draws.chains
-        if not state:
-            state["sums"] = np.zeros((chains_there, self._of_chains.symmetry.layout.size))
+        if "finite" not in state:
             state["finite"] = np.zeros(self._draws.shape[:2], dtype=bool)
-            state["total"] = np.zeros(self._draws.size)
+            state["digests"] = np.zeros((len(self._lots), 32), np.uint8)
+            if not self._at_once:
+                state["sums"] = np.zeros((chains_there, self._features.symmetry.layout.size))
+            if self._plan.reference_is("mean"):
+                state["total"] = np.zeros(self._draws.size)
         for chains, draws, theta in self._pass():
-            usable = np.isfinite(theta).all(axis=-1)
+            state["digests"][self._lot] = np.frombuffer(_digest(theta), np.uint8)
+            usable = _finite(theta)
             state["finite"][chains, draws] = usable
             for chain, rows, kept in zip(range(*chains.indices(chains_there)), theta, usable, strict=True):
-                ours = self._prepared(rows[kept])
-                state["total"] += ours.sum(axis=0, dtype=np.float64)
-                for part in self._in_lots(ours):
-                    values = self._of_chains.of(part)
-                    if not np.isfinite(values).all():
-                        number = int(self._draws.chain_ids[chain])
-                        raise SymmetryError(
-                            f"{self._draws.path}: draws of chain {number} are finite, but the features that they are "
-                            "matched by are not (the chain has diverged): leave it out, or match by weights"
-                        )
-                    state["sums"][chain] += values.sum(axis=0, dtype=np.float64)
+                if self._at_once and "total" not in state:
+                    continue
+                ours = self._prepared(rows if kept.all() else rows[kept])
+                if "total" in state:
+                    state["total"] += _sum(ours)
+                for part in self._in_lots(ours) if "sums" in state else ():
+                    values = self._features.of(part)
+                    self._require_finite(chain, values)
+                    state["sums"][chain] += _sum(values)
         if (count := int(state["finite"].sum())) < 2:
             raise SymmetryError(
                 f"{self._draws.path} has {count} finite draws of {state['finite'].size}; an alignment needs two"
             )
 
+    def _require_finite(self, chain: int, values: np.ndarray) -> None:
+        if not np.isfinite(values).all():
+            number = int(self._draws.chain_ids[chain])
+            raise SymmetryError(
+                f"{self._draws.path}: draws of chain {number} are finite, but the features that they are "
+                "matched by are not (the chain has diverged): leave it out, or match by weights"
+            )
+
     def _begin_matching(self) -> None:
-        """Align the chains, and choose the reference and each draw's initial permutation."""
-        state, plan, features = self._state, self._plan, self._of_chains
+        """Align the chains, where the draws do not have to be matched for it, and choose the reference."""
+        state, plan, features = self._state, self._plan, self._features
         weights = state["finite"].sum(axis=1).astype(np.float64)
-        rows = (state.pop("sums") / np.maximum(weights, 1)[:, None]).astype(self._draws.dtype)
+        fits = np.zeros(len(weights), bool) if self._fit is None else np.isfinite(self._fit.mean).all(axis=1)
         if self._fit is not None:
-            finite = np.isfinite(self._fit.mean).all(axis=1)
-            rows[finite] = features.of(self._prepared(self._fit.mean[finite])).astype(self._draws.dtype)
-            weights[~finite] = 0
+            weights[~fits] = 0
         with_draws = weights > 0
         if not with_draws.any():
             raise SymmetryError(f"{self._draws.path}: no chain has a finite fit and finite draws")
-        chain_wise = barycentre(features, rows[with_draws], weights[with_draws], signed=plan.signed)
-        every = Matched.unmoved(features.symmetry, len(rows))
-        every.units[with_draws], every.signs[with_draws] = chain_wise.matched.units, chain_wise.matched.signs
-        state["chain_units"], state["chain_signs"] = every.units, every.signs
-        draw_wise = plan.unit == "draw" and self._draws.draws > 1
-        if plan.to_barycentre:
-            self._start_at(every, chain_wise.centre)
-            objective, fixed = chain_wise.objective[-1:], chain_wise.fixed
-        if draw_wise or not plan.to_barycentre:
-            reference = self._reference()
-            centre = np.asarray(features.of(reference)[0], np.float64)
-            found = match(features.symmetry, centre.astype(rows.dtype), rows[with_draws], signed=plan.signed)
-            start = Matched.unmoved(features.symmetry, len(rows))
-            start.units[with_draws], start.signs[with_draws] = found.units, found.signs
-            if plan.to_barycentre:
-                state["chain_centre"] = state["centre"]
+        reference = None if plan.to_barycentre else self._reference()
+        if reference is not None:
+            state["target"] = reference
+        state.pop("total", None)
+        every = Matched.unmoved(features.symmetry, len(weights))
+        objective: tuple[float, ...] = ()
+        fixed, draw_wise = True, plan.unit == "draw" and self._draws.draws > 1
+        if self._at_once and self._fit is None:
+            self._start_at(every)
+            self._stage_of_chains(every, objective, fixed)
+            self._next(MATCHING)
+            return
+        if self._at_once:
+            assert self._fit is not None
+            fitted = self._prepared(self._fit.mean[with_draws]).astype(self._draws.dtype)
+            found = match_networks(features, state["target"], fitted, signed=plan.signed)
+            objective = (float(np.average(found.objective, weights=weights[with_draws])),)
+        else:
+            rows = (state.pop("sums") / np.maximum(weights, 1)[:, None]).astype(self._draws.dtype)
+            if self._fit is not None:
+                rows[fits] = features.of(self._prepared(self._fit.mean[fits])).astype(self._draws.dtype)
+            search = partial(match, features.symmetry, signed=plan.signed, orders=plan.orders, seed=plan.seed)
+            if reference is None:
+                chains = barycentre(
+                    features, rows[with_draws], weights[with_draws],
+                    signed=plan.signed, orders=plan.orders, seed=plan.seed, gain=plan.gain,
+                )  # fmt: skip
+                found, objective, fixed = chains.matched, chains.objective[-1:], chains.fixed
+                state["centre"] = chains.centre
             else:
-                objective, fixed = (float(np.average(found.objective, weights=weights[with_draws])),), True
-                state["target"] = reference[0]
-            self._start_at(start, np.asarray(self._features.of(reference)[0], np.float64))
-        del state["total"]
-        state |= {"objective": np.array(objective), "fixed": np.array(fixed)}
+                state["centre"] = np.asarray(features.of(reference[None])[0], np.float64)
+                wanted = state["centre"].astype(rows.dtype)
+                found = search(wanted, rows[with_draws])
+                objective = (float(np.average(found.objective, weights=weights[with_draws])),)
+        every.units[with_draws], every.signs[with_draws] = found.units, found.signs
+        start = every
+        if plan.to_barycentre and draw_wise:
+            state["chain_centre"] = state["centre"]
+            state["centre"] = np.asarray(features.of(self._reference()[None])[0], np.float64)
+            start = Matched.unmoved(features.symmetry, len(weights))
+            begun = search(state["centre"].astype(rows.dtype), rows[with_draws])
+            start.units[with_draws], start.signs[with_draws] = begun.units, begun.signs
+        self._start_at(start)
+        self._stage_of_chains(every, objective, fixed)
         self._next(MATCHING if draw_wise else self._after_matching)
 
-    def _start_at(self, chains: Matched, centre: np.ndarray) -> None:
-        """Give every draw the permutation of its chain; the next pass matches to this centre."""
-        self._state["centre"] = centre
+    def _stage_of_chains(self, chains: Matched, objective: tuple[float, ...], fixed: bool) -> None:
+        state = self._state
+        state["chain_units"], state["chain_signs"] = chains.units, chains.signs
+        state |= {"objective": np.array(objective), "fixed": np.array(fixed)}
+
+    def _start_at(self, chains: Matched) -> None:
+        """Give every draw the permutation of its chain."""
         for name, neutral in (("units", self._symmetry.identity), ("signs", 1)):
             self._state[name] = np.repeat(getattr(chains, name)[:, None], self._draws.draws, axis=1)
             self._state[name][~self._state["finite"]] = neutral
@@ -242,7 +343,7 @@ class Aligner:
         return MOMENTS if self._plan.frame is None else ENTERING
 
     def _reference(self) -> np.ndarray:
-        """Parameters [1, P] of the reference, or of the first draw if the reference is a barycentre."""
+        """Parameters [P] of the reference, or of the first draw if the reference is a barycentre."""
         theta = self._plan.reference
         if isinstance(theta, str) and theta == "mean":
             theta = self._state["total"] / self._state["finite"].sum()
@@ -250,47 +351,118 @@ class Aligner:
             usable = np.argwhere(self._state["finite"])
             chain, draw = (int(place) for place in usable[-1 if theta == "last" else 0])
             theta = self._prepared(self._draws.read([chain], [draw])[0])[0]
-        return theta[None].astype(self._draws.dtype)
+        return theta.astype(self._draws.dtype)
 
     def _match_draws(self) -> None:
-        """One pass: match every draw to the centre."""
-        state, features = self._state, self._features
+        """One pass: match every draw to the target or to the centre."""
+        if self._at_once:
+            self._match_at_once()
+        else:
+            self._match_to_centre()
+
+    def _match_at_once(self) -> None:
+        """Match every draw to the target, and every chain by the sums of its draws' inner products."""
+        state, plan = self._state, self._plan
+        if "score" not in state:
+            state |= {"score": np.array(0.0), "chain_score": np.array(0.0), "product_chain": np.array(-1)}
+        by_chain, by_draw = self._fit is None, plan.unit == "draw"
+        for chains, draws, theta in self._pass():
+            for chain, rows in zip(range(*chains.indices(self._draws.chains)), theta, strict=True):
+                if by_chain and chain != int(state["product_chain"]):
+                    self._finish_chain()
+                    self._begin_chain(chain)
+                places = np.flatnonzero(state["finite"][chain, draws])
+                ours = self._prepared(rows if len(places) == len(rows) else rows[places])
+                for at, part in zip(self._in_lots(places), self._in_lots(ours), strict=True):
+                    found = products(self._features, state["target"], part)
+                    for similarity in found.similarity.values():
+                        self._require_finite(chain, similarity.sum())
+                    numbers = np.asarray(range(*draws.indices(self._draws.draws)))[at]
+                    if by_draw:
+                        matched = assign(self._features.symmetry, found.similarity, found.rounding, signed=plan.signed)
+                        state["units"][chain, numbers], state["signs"][chain, numbers] = matched.units, matched.signs
+                        state["score"] = state["score"] + (matched.objective + found.rest).sum()
+                    if by_chain:
+                        for group, similarity in found.similarity.items():
+                            state[f"product_{group}"] += similarity.sum(axis=0, dtype=np.float64)
+                        state["product_rounding"] = state["product_rounding"] + found.rounding.sum()
+                        state["product_rest"] = state["product_rest"] + found.rest.sum()
+        count = state["finite"].sum()
+        if by_chain:
+            self._finish_chain()
+            state["objective"] = np.array([float(state["chain_score"]) / count])
+        if by_draw:
+            state["objective"] = np.append(state["objective"], float(state["score"]) / count)
+        else:
+            self._start_at(Matched(state["chain_units"], state["chain_signs"], np.zeros(0), 0))
+        for name in ("score", "chain_score", "product_chain"):
+            del state[name]
+        self._next(self._after_matching)
+
+    def _begin_chain(self, chain: int) -> None:
+        self._state |= {f"product_{group.name}": np.zeros((group.size,) * 2) for group in self._symmetry.groups}
+        self._state |= {
+            "product_chain": np.array(chain),
+            "product_rounding": np.array(0.0),
+            "product_rest": np.array(0.0),
+        }
+
+    def _finish_chain(self) -> None:
+        """The permutation of a chain, of which all draws have been read."""
+        state = self._state
+        if (chain := int(state["product_chain"])) < 0:
+            return
+        similarity = {group.name: state.pop(f"product_{group.name}")[None] for group in self._symmetry.groups}
+        rounding, rest = state.pop("product_rounding"), state.pop("product_rest")
+        found = assign(self._features.symmetry, similarity, rounding[None], signed=self._plan.signed)
+        state["chain_units"][chain], state["chain_signs"][chain] = found.units[0], found.signs[0]
+        state["chain_score"] = state["chain_score"] + found.objective[0] + rest
+
+    def _match_to_centre(self) -> None:
+        """Match every draw to the centre, starting from its present permutation."""
+        state, features, plan = self._state, self._features, self._plan
         centre = state["centre"].astype(self._draws.dtype)
+        first = "tried" not in state
+        orders = plan.orders if first or "trying" in state else 1
         if "sum" not in state:
             state |= {"sum": np.zeros(len(centre)), "moved": np.array(0), "score": np.array(0.0)}
+        if first:
+            state |= {"tried": np.zeros(plan.orders), "trying": np.array(True)}
         for chains, draws, theta in self._pass():
             places = np.flatnonzero(state["finite"][chains, draws])
             shape = state["units"][chains, draws].shape
             units, signs = (state[name][chains, draws].reshape(-1, shape[-1]) for name in ("units", "signs"))
             ours = self._prepared(theta.reshape(-1, theta.shape[-1])[places])
-            done = 0
-            for part in self._in_lots(ours):
-                at = places[done : done + len(part)]
-                done += len(part)
+            for at, part in zip(self._in_lots(places), self._in_lots(ours), strict=True):
                 values = features.of(part)
                 start = Matched(units[at], signs[at], np.zeros(len(at)), 0)
-                found = match(features.symmetry, centre, values, signed=self._plan.signed, start=start)
+                found = match(
+                    features.symmetry, centre, values, signed=plan.signed, start=start, orders=orders, seed=plan.seed
+                )  # fmt: skip
                 changed = (found.units != start.units) | (found.signs != start.signs)
                 state["moved"] = state["moved"] + changed.any(axis=1).sum()
                 state["score"] = state["score"] + found.objective.sum()
+                if "trying" in state and found.tried is not None:
+                    state["tried"] = state["tried"] + found.tried.sum(axis=0)
                 units[at], signs[at] = found.units, found.signs
-                if self._plan.to_barycentre:
+                if plan.to_barycentre:
                     state["sum"] += len(at) * centre_of(features, values, np.ones(len(at)), found)
             state["units"][chains, draws], state["signs"][chains, draws] = units.reshape(shape), signs.reshape(shape)
         count = state["finite"].sum()
+        if state.pop("trying", None) is not None:
+            state["tried"] = state["tried"] / count
         moved, mean, score = int(state.pop("moved")), state.pop("sum") / count, float(state.pop("score")) / count
         again = False
-        if self._plan.to_barycentre:
+        if plan.to_barycentre:
             trial = state.pop("chain_centre", None)
-            score, again = (
-                float(mean @ mean),
-                (trial is not None or moved > 0) and len(state["objective"]) < self._plan.passes,
-            )
+            score = float(mean @ mean)
             state["centre"], state["fixed"] = mean, np.array(moved == 0)
             if trial is not None and score <= state["objective"][-1]:
-                chain_wise = Matched(state["chain_units"], state["chain_signs"], np.zeros(0), 0)
-                self._start_at(chain_wise, trial)
+                self._start_at(Matched(state["chain_units"], state["chain_signs"], np.zeros(0), 0))
+                state["centre"] = trial
                 score = float(state["objective"][-1])
+            ended = moved == 0 or settled([state["objective"][-1], score], plan.gain)
+            again = (trial is not None or not ended) and len(state["objective"]) < plan.passes
         state["objective"] = np.append(state["objective"], score)
         self._next(MATCHING if again else self._after_matching)
 
@@ -305,8 +477,10 @@ class Aligner:
             moved = self._moved(self._prepared(theta[usable]), units, signs)
             state["total"] += moved.sum(axis=0, dtype=np.float64)
         mean = state.pop("total") / state["finite"].sum()
-        theirs, ours = (features.of(np.asarray(one, self._draws.dtype)[None]) for one in (plan.frame, mean))
-        found = match(features.symmetry, theirs[0], ours, signed=plan.signed)
+        theirs, ours = (np.asarray(one, self._draws.dtype) for one in (plan.frame, mean))
+        found = match_networks(
+            features, theirs, ours[None], signed=plan.signed, orders=plan.orders, seed=plan.seed
+        )  # fmt: skip
         state["target"] = plan.frame
         for name in ("units", "chain_units"):
             state[name] = compose_units(self._symmetry, state[name], found.units[0]).astype(state[name].dtype)
@@ -318,23 +492,25 @@ class Aligner:
 
     def _take_moments(self) -> Aligned:
         state, (chains_there, draws_there, _) = self._state, self._draws.shape
-        variants = Variants(self._symmetry, chains_there, draws_there, self._plan.rank)
+        variants = Variants(self._symmetry, chains_there, draws_there, self._plan.rank, self._chain_wise)
         if self._lot:
             variants.restore(state)
         for chains, draws, theta in self._pass(variants.arrays):
             numbered = range(*draws.indices(draws_there))
             for chain, rows in zip(range(*chains.indices(chains_there)), theta, strict=True):
                 numbers = [n for n in numbered if state["finite"][chain, n]]
-                ours = self._prepared(rows[[n - numbered.start for n in numbers]])
+                ours = self._prepared(
+                    rows if len(numbers) == len(rows) else rows[[n - numbered.start for n in numbers]]
+                )
                 scrambled = np.array([self._scrambled(chain, n) for n in numbers], np.int16)
                 scrambled = scrambled.reshape(len(numbers), 2, self._symmetry.units)
                 moved = {
                     "sampled": ours,
                     "aligned": self._moved(ours, state["units"][chain, numbers], state["signs"][chain, numbers]),
                     "scrambled": self._moved(ours, scrambled[:, 0], scrambled[:, 1]),
-                    "chain_wise": self._moved(ours, state["chain_units"][chain], state["chain_signs"][chain]),
                 }
                 variants.add(chain, numbers, moved)
+        self._warn(moments := variants.results())
         frame = Frame(
             chain_ids=self._draws.chain_ids,
             draw_ids=self._draws.draw_ids,
@@ -343,14 +519,33 @@ class Aligner:
             signs=state["signs"],
             chain_units=state["chain_units"],
             chain_signs=state["chain_signs"],
-            moments=(moments := variants.results()),
+            moments=moments,
             target=state.get("target", moments["aligned_mean"]),
-            factor=variants.factor.covariance_factor().astype(np.float32),
+            factor=variants.factor.covariance_factor().astype(np.float32, copy=False),
             objective=state["objective"],
             fixed=bool(state["fixed"]),
+            tried=state.get("tried"),
             **self._fit_in_frame(),
         )
         return Aligned(frame, variants.columns, variants.values)
+
+    def _chain_wise(self, chain: int) -> ChainWise:
+        state = self._state
+        return state["chain_units"][chain], state["chain_signs"][chain] if self._plan.signed else None
+
+    def _warn(self, moments: dict[str, np.ndarray]) -> None:
+        """Warn if the draws differ more in the frame than as sampled."""
+        moved = touched(self._symmetry)
+        before, after = (
+            float(np.square(moments[f"{variant}_sd"][moved], dtype=np.float64).mean())
+            for variant in ("sampled", "aligned")
+        )
+        if after > before * (1 + VARIANCE_ROUNDING):
+            log.warning(
+                "%s: the draws differ more in this frame than as sampled (mean variance of permuted parameters %.3g "
+                "against %.3g): draws of unlike chains got an order each; use the reference barycentre",
+                self._draws.path, after, before,
+            )  # fmt: skip
 
     def _fit_in_frame(self) -> dict[str, np.ndarray]:
         """Means and standard deviations of the chains' fits, in the frame."""
@@ -379,7 +574,10 @@ class Aligner:
         return balanced(self._symmetry, theta)[0].astype(theta.dtype) if self._plan.balance and len(theta) else theta
 
     def _in_lots(self, theta: np.ndarray) -> Iterator[np.ndarray]:
-        size = max(1, READ_BYTES // (8 * self._features.symmetry.layout.size))
+        largest = self._features.symmetry.layout.size
+        if self._at_once and self._features.products is not None:
+            largest = sum(group.size**2 for group in self._symmetry.groups)
+        size = max(1, READ_BYTES // (8 * largest))
         for start in range(0, len(theta), size):
             yield theta[start : start + size]
 
@@ -415,15 +613,22 @@ def _lots(draws: Draws) -> Iterator[tuple[slice, slice]]:
             yield slice(chain, chain + 1), slice(start, min(start + length, draws.draws))
 
 
-def rows_of_chains(features: Features, chains: int, rows: int, config: AlignmentConfig) -> int | None:
-    """Largest number of rows at which activations of all chains' means fit in memory; None if all rows fit.
+def _digest(theta: np.ndarray) -> bytes:
+    return sha256(np.ascontiguousarray(theta).data).digest()
 
-    A barycentre needs the same features for chains and draws, so `Aligner` raises an error if these do not fit.
-    """
-    size = 8 * chains * features.symmetry.layout.size
-    if size <= CHAIN_BYTES or config.reference == "barycentre" or config.criterion in ("weights", "cosine"):
-        return None
-    return max(1, int(min(config.rows or rows, rows) * (CHAIN_BYTES / size)))
+
+def _finite(theta: np.ndarray) -> np.ndarray:
+    """Which draws [...] of theta [..., P] are finite; if a sum is not, all numbers are looked at."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.isfinite(theta.sum(axis=-1))
+    if not found.all():
+        found = np.isfinite(theta).all(axis=-1)
+    return np.asarray(found)
+
+
+def _sum(rows: np.ndarray) -> np.ndarray:
+    """Sum [P] of rows [m, P] in float64."""
+    return np.asarray(rows.sum(axis=0, dtype=np.float64))
 
 
 def kept_draws(found: Aligned, pairs: Pairs, symmetry: Symmetry) -> AlignedDraws:
@@ -447,4 +652,5 @@ def kept_draws(found: Aligned, pairs: Pairs, symmetry: Symmetry) -> AlignedDraws
         pair_draws=pairs.draws,
         transpositions=pairs.transpositions,
         consistency=pairs.consistency,
+        gain=found.frame.gain,
     )

@@ -17,7 +17,7 @@ from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA
 from bnn_atlas.posterior import Predictive
 from bnn_atlas.symmetry.features import Features
 from bnn_atlas.symmetry.groups import Symmetry
-from bnn_atlas.symmetry.matching import match
+from bnn_atlas.symmetry.matching import match_networks
 from bnn_atlas.symmetry.permutation import apply, ceiling, invert_units, transpositions
 from bnn_atlas.traces.draws import Draws, evenly
 
@@ -241,8 +241,7 @@ class PairsOfChains:
         self, key: tuple[int, int, int], first: np.ndarray, second: np.ndarray
     ) -> dict[str, list[tuple[Any, ...]]]:
         """Rows of both tables for one pair at one draw."""
-        wanted = self._features.of(first[None])[0]
-        units = self._match(wanted, second)
+        (units,) = self._match(first, second[None])
         states = {"as_trained": second, "aligned": apply(self._symmetry, second, units)}
         planted, count = self._planted(key)
         if planted is not None:
@@ -257,18 +256,18 @@ class PairsOfChains:
                 found["lines"] += [
                     (*key, state, rows.name, *map(float, values)) for values in zip(points, *scores, strict=True)
                 ]
-            matched = units if state == "as_trained" else self._match(wanted, theta)
+            matched = units if state == "as_trained" else self._match(first, theta[None])[0]
             found["matches"].append(self._matched(key, state, 1.0, count, matched, first, theta))
             if self._config.surface and state != "planted":
+                inside = zip(points[1:-1], between[1:-1], self._match(first, between[1:-1]), strict=True)
                 found["matches"] += [
-                    self._matched(key, state, float(x), count, self._match(wanted, w), first, w)
-                    for x, w in zip(points[1:-1], between[1:-1], strict=True)
+                    self._matched(key, state, float(x), count, permuted, first, w) for x, w, permuted in inside
                 ]
         return found
 
-    def _match(self, wanted: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """Permutations [units] that bring a network near the network with the features `wanted`."""
-        return match(self._features.symmetry, wanted, self._features.of(theta[None])).units[0]
+    def _match(self, first: np.ndarray, networks: np.ndarray) -> np.ndarray:
+        """Permutations [m, units] that bring networks [m, P] near the first [P]."""
+        return match_networks(self._features, first, networks).units
 
     def _planted(self, key: tuple[int, int, int]) -> tuple[np.ndarray | None, int | None]:
         """The permutation by which the second chain started as a copy of the first, and its NoT."""

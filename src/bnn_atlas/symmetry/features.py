@@ -1,6 +1,7 @@
 """Features for matching networks: values of each draw that are permuted in the same way as the network's units."""
 
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -21,8 +22,21 @@ from bnn_atlas.traces.draws import evenly
 
 Statistic = Literal["activations", "centred", "correlation"]
 Criterion = Literal["weights", "cosine"] | Statistic
+ROUNDING = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-14}
+"""Largest change of an inner product, relative to the lengths of both vectors, that may be due to rounding."""
 LARGEST_BYTES = 128 << 20
-"""Largest size of the activations of one draw in bytes."""
+"""Largest size, in bytes, of the activations of one draw that are held together."""
+
+
+class Products(NamedTuple):
+    """Inner products between the features of a reference's units and of the units of draws."""
+
+    similarity: dict[str, np.ndarray]
+    """Group -> inner products [m, n, n] of unit i of the reference and unit j of each draw."""
+    rounding: np.ndarray
+    """Sums of these products [m] that differ by less may be equal up to rounding."""
+    rest: np.ndarray
+    """Inner products [m] of features that no unit moves."""
 
 
 class Features(NamedTuple):
@@ -32,6 +46,11 @@ class Features(NamedTuple):
     """Positions of the units in a vector of features, with the network's groups."""
     of: Callable[[np.ndarray], np.ndarray]
     """Draws [m, P] -> features [m, F]."""
+    products: Callable[[np.ndarray, np.ndarray], Products] | None = None
+    """(reference [P], draws [m, P]) -> the same as from their features, which are never held whole; None for features
+    that are no larger than the parameters."""
+    basis: str = ""
+    """What the features are made from, as text: two features with the same text are the same."""
 
 
 def features_of(
@@ -77,14 +96,14 @@ def weight_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -
     SymmetryError if the first layer does not have one weight per input.
     """
     if dead_inputs is None:
-        return Features(symmetry, lambda draws: draws)
+        return Features(symmetry, lambda draws: draws, basis="weights")
     live = live_parameters(symmetry.layout, dead_inputs)
     if live is None:
         raise SymmetryError(
             f"dead inputs can be masked only if the first layer has a weight for each of {dead_inputs.size} inputs: "
             "keep them for this network"
         )
-    return Features(symmetry, lambda draws: draws * live.astype(draws.dtype))
+    return Features(symmetry, lambda draws: draws * live.astype(draws.dtype), basis=f"weights {_digest(live)}")
 
 
 def cosine_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -> Features:
@@ -107,7 +126,7 @@ def cosine_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -
         return np.divide(rows, norm, out=np.zeros_like(rows), where=norm > 0).reshape(len(draws), -1)
 
     shape = next(p.shape for p in symmetry.layout.parameters if p.name == place.array)
-    return Features(_by_groups(symmetry, [shape[1]]), of)
+    return Features(_by_groups(symmetry, [shape[1]]), of, basis=f"cosine {masked.basis}")
 
 
 def activation_features(
@@ -128,26 +147,145 @@ def activation_features(
         statistic: how activations are used.
         sizes: `outputs` and `vocabulary` of the network.
 
-    Raises:
-        SymmetryError: the activations of a draw need too much memory.
+    Matching to a network takes a few thousand rows at a time (`Features.products`). `Features.of` holds the activations
+    of one draw at all rows, and raises SymmetryError if they need more than `LARGEST_BYTES`.
     """
-    forward, samples = activation_function(config, symmetry, shape, x, **sizes)
-    ours = _by_groups(symmetry, samples)
-    if (size := 4 * ours.layout.size) > LARGEST_BYTES:
-        raise SymmetryError(
-            f"activations of {len(x):,} rows need {size / 2**20:,.0f} MiB per draw, more than "
-            f"{LARGEST_BYTES / 2**20:.0f}: lower the number of rows"
-        )
+    activations = activations_of(config, symmetry, shape, x, **sizes)
+    ours = _by_groups(symmetry, activations.samples)
 
     def of(draws: np.ndarray) -> np.ndarray:
-        return np.stack([np.concatenate([_taken(part, statistic).ravel() for part in forward(one)]) for one in draws])
+        require_room(ours, len(x))
+        return np.stack([
+            np.concatenate([_taken(part, statistic).ravel() for part in activations.whole(one)]) for one in draws
+        ])  # fmt: skip
 
-    return Features(ours, of)
+    def products(reference: np.ndarray, draws: np.ndarray) -> Products:
+        names = [group.name for group in symmetry.groups]
+        found = [_Cross(group.size, len(draws), statistic) for group in symmetry.groups]
+        for part in range(activations.pieces):
+            wanted = [_Piece.of(values, statistic) for values in activations.at(reference, part)]
+            for number, one in enumerate(draws):
+                for cross, first, values in zip(found, wanted, activations.at(one, part), strict=True):
+                    cross.add(number, first, _Piece.of(values, statistic))
+            for cross, first in zip(found, wanted, strict=True):
+                cross.reference.add(first)
+        ends = [cross.results() for cross in found]
+        lengths = np.sum([length for _, length, _ in ends], axis=0)
+        squares = np.sum([square for _, _, square in ends], axis=0)
+        similarity = dict(zip(names, (similarity for similarity, _, _ in ends), strict=True))
+        rounding = ROUNDING[np.dtype(np.float32)] * np.sqrt(lengths * squares)
+        return Products(similarity, rounding, np.zeros(len(draws)))
+
+    text = f"{statistic} {config.model_dump_json()} {shape} {sorted(sizes.items())} {x.dtype} {_digest(x)}"
+    return Features(ours, of, products, text)
+
+
+def require_room(symmetry: Symmetry, rows: int | None = None) -> None:
+    """Raise SymmetryError if the features of one draw need more than `LARGEST_BYTES`."""
+    if (size := 4 * symmetry.layout.size) > LARGEST_BYTES:
+        of_rows = "activations" if rows is None else f"activations of {rows:,} rows"
+        raise SymmetryError(
+            f"{of_rows} need {size / 2**20:,.0f} MiB per draw, more than {LARGEST_BYTES / 2**20:.0f}, and a barycentre "
+            "holds those of its centre: lower the number of rows, or match to the first draw"
+        )
 
 
 def balanced_features(features: Features, symmetry: Symmetry) -> Features:
     """Features of the draws after balancing the scales of units."""
-    return Features(features.symmetry, lambda draws: features.of(balanced(symmetry, draws)[0].astype(draws.dtype)))
+
+    def even(draws: np.ndarray) -> np.ndarray:
+        return balanced(symmetry, draws)[0].astype(draws.dtype)
+
+    products = features.products
+    return Features(
+        features.symmetry,
+        lambda draws: features.of(even(draws)),
+        None if products is None else lambda reference, draws: products(even(reference[None])[0], even(draws)),
+        f"balanced {features.basis}",
+    )
+
+
+def _digest(array: np.ndarray) -> str:
+    return sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+class _Piece(NamedTuple):
+    """Activations [n, k] of a group for a piece of the samples, and their moments."""
+
+    values: np.ndarray
+    """Minus their means, unless activations are used unchanged."""
+    mean: np.ndarray
+    """[n], 0 if activations are used unchanged."""
+    squares: np.ndarray
+    """Sums of squares of `values` [n]."""
+    ends: np.ndarray
+    """Smallest and largest activation [2, n], by which constant ones are known; 0 if they are used unchanged."""
+
+    @classmethod
+    def of(cls, values: np.ndarray, statistic: Statistic) -> "_Piece":
+        mean = np.zeros(len(values))
+        ends = np.zeros((2, len(values)))
+        if statistic != "activations":
+            ends = np.stack([values.min(axis=1), values.max(axis=1)])
+            mean = values.mean(axis=1, dtype=np.float64)
+            values = values - mean.astype(values.dtype)[:, None]
+        return cls(values, mean, np.einsum("nk,nk->n", values, values, dtype=np.float64), ends)
+
+
+class _Sums:
+    """Moments of the activations of a group's units, over the pieces so far."""
+
+    def __init__(self, size: int) -> None:
+        self.count = 0
+        self.mean, self.squares = np.zeros(size), np.zeros(size)
+        self.ends = np.stack([np.full(size, np.inf), np.full(size, -np.inf)])
+
+    def add(self, piece: _Piece) -> None:
+        """Merge a piece (Chan, Golub and LeVeque 1979)."""
+        count, total = piece.values.shape[1], self.count + piece.values.shape[1]
+        shift = piece.mean - self.mean
+        self.squares += piece.squares + shift**2 * (self.count * count / total)
+        self.mean += shift * (count / total)
+        self.count = total
+        self.ends = np.stack([np.minimum(self.ends[0], piece.ends[0]), np.maximum(self.ends[1], piece.ends[1])])
+
+
+class _Cross:
+    """Inner products between the units of a reference and those of draws, over pieces of the samples, in float64."""
+
+    def __init__(self, size: int, draws: int, statistic: Statistic) -> None:
+        self.statistic = statistic
+        self.reference = _Sums(size)
+        self.draws = [_Sums(size) for _ in range(draws)]
+        self.products = np.zeros((draws, size, size))
+
+    def add(self, number: int, first: _Piece, second: _Piece) -> None:
+        """Add a piece of a draw, before the reference has the same piece."""
+        before, ours = self.reference, self.draws[number]
+        count, there = first.values.shape[1], before.count
+        self.products[number] += first.values @ second.values.T
+        if there:
+            factor = there * count / (there + count)
+            self.products[number] += factor * np.outer(first.mean - before.mean, second.mean - ours.mean)
+        ours.add(second)
+
+    def results(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Inner products [m, n, n], and squared lengths of the reference's [m] and of the draws' features [m]."""
+        lengths = []
+        for each in (self.reference, *self.draws):
+            constant = (each.ends[0] == each.ends[1]) & (self.statistic != "activations")
+            lengths.append(np.where(constant, 0.0, each.squares))
+        first, others = lengths[0], np.array(lengths[1:])
+        found = self.products
+        found *= (first > 0)[None, :, None] & (others > 0)[:, None, :]
+        if self.statistic == "correlation":
+            scale = np.sqrt(first[None, :, None] * others[:, None, :])
+            np.divide(found, scale, out=found, where=scale > 0)
+            first, others = (first > 0).astype(np.float64), (others > 0).astype(np.float64)
+        else:
+            found /= self.reference.count
+            first, others = first / self.reference.count, others / self.reference.count
+        return found, np.full(len(others), first.sum()), others.sum(axis=1)
 
 
 def _taken(values: np.ndarray, statistic: Statistic) -> np.ndarray:
@@ -187,13 +325,28 @@ MOST_ROWS = 2048
 """Number of rows that are computed together if the network does not set a number."""
 
 
-def activation_function(
-    config: ModelConfig, symmetry: Symmetry, shape: tuple[int, ...], x: np.ndarray, *, outputs: int, vocabulary: int = 0
-) -> tuple[Callable[[np.ndarray], list[np.ndarray]], list[int]]:
-    """A function from parameters [P] to the activations [n, samples] of each group, and the numbers of samples.
+class Activations(NamedTuple):
+    """Activations of all units for given rows, in pieces of these rows.
 
-    The samples of a unit are its values for all rows x, at all positions and in all layers that share the unit.
+    The samples of a unit are its values for all rows, at all positions and in all layers that share the unit.
     """
+
+    at: Callable[[np.ndarray, int], list[np.ndarray]]
+    """(parameters [P], piece) -> activations [n, k] of each group for the rows of this piece."""
+    pieces: int
+    samples: list[int]
+    """Number of samples of each group over all rows."""
+
+    def whole(self, theta: np.ndarray) -> list[np.ndarray]:
+        """Parameters [P] -> activations [n, samples] of each group for all rows."""
+        parts = [self.at(theta, number) for number in range(self.pieces)]
+        return [np.concatenate(of_group, axis=1) for of_group in zip(*parts, strict=True)]
+
+
+def activations_of(
+    config: ModelConfig, symmetry: Symmetry, shape: tuple[int, ...], x: np.ndarray, *, outputs: int, vocabulary: int = 0
+) -> Activations:
+    """The activations of a network's units at rows x [n, ...]."""
     network = build_network(config, shape, outputs, vocabulary)
     at_once = network.piece or MOST_ROWS
     parts = (x[start : start + at_once] for start in range(0, len(x), at_once))
@@ -214,17 +367,15 @@ def activation_function(
 
     compiled = jax.jit(values, static_argnums=2)
 
-    def forward(theta: np.ndarray) -> list[np.ndarray]:
-        parts = [compiled(theta, piece, rows) for piece, rows in pieces]
-        return [
-            np.concatenate([np.asarray(part) for part in of_group], axis=1) for of_group in zip(*parts, strict=True)
-        ]
-
     def of_one_row(theta: Array) -> list[Array]:
         return values(theta, network.arrange(jnp.asarray(x[:1])), 1)
 
     shapes = jax.eval_shape(of_one_row, jnp.zeros(symmetry.layout.size, jnp.float32))
-    return forward, [each.shape[1] * len(x) for each in shapes]
+    return Activations(
+        lambda theta, number: [np.asarray(part) for part in compiled(theta, *pieces[number])],
+        len(pieces),
+        [each.shape[1] * len(x) for each in shapes],
+    )
 
 
 def _samples(group: Group, found: dict[str, Array], rows: int) -> Iterator[Array]:

@@ -10,8 +10,9 @@ from bnn_atlas.symmetry.groups import Symmetry, SymmetryError
 
 VARIANTS = ("sampled", "aligned", "scrambled", "chain_wise")
 """The draws as sampled; in the alignment's frame; with a random order of units for each draw; and with one permutation
-per chain, to the barycentre of the chains. If the alignment balances scales, all four variants are balanced; if the
-alignment matches signs, the scrambled draws also have random signs."""
+per chain, to the same reference, which is the barycentre of the chains where the reference is that of the draws. If the
+alignment balances scales, all four variants are balanced; if the alignment matches signs, the scrambled draws also have
+random signs."""
 MOMENTS = ("mean", "sd", "within_sd")
 """Moments over all draws; `within_sd` is the root of the mean variance within chains. All moments except `mean` are
 float32."""
@@ -45,10 +46,18 @@ class Frame(NamedTuple):
     fit_mean: np.ndarray | None = None
     """Mean of each chain's fit [c, P] in the frame, for approximations that have a fitted mean."""
     fit_sd: np.ndarray | None = None
+    tried: np.ndarray | None = None
+    """Mean objective [orders] of the draws matched to the reference (for a barycentre, to the first draw) by each order
+    of the groups; None if the groups do not depend on each other."""
 
     def moment(self, variant: str, name: str) -> np.ndarray:
         """One moment [P]; KeyError for a name that is not in `VARIANTS` and `MOMENTS`."""
         return self.moments[f"{variant}_{name}"]
+
+    @property
+    def gain(self) -> float:
+        """Share that the last pass for a barycentre added to its squared norm; 0 for other references."""
+        return 0.0 if self.fixed or len(self.objective) < 2 else float(1 - self.objective[-2] / self.objective[-1])
 
     @property
     def mean(self) -> np.ndarray:
@@ -56,14 +65,15 @@ class Frame(NamedTuple):
         return self.moment("aligned", "mean")
 
 
-ARRAYS = tuple(name for name in Frame._fields if name not in ("moments", "fixed", "fit_mean", "fit_sd"))
+OPTIONAL = ("fit_mean", "fit_sd", "tried")
+ARRAYS = tuple(name for name in Frame._fields if name not in ("moments", "fixed", *OPTIONAL))
 
 
 def save_frame(path: str | Path, frame: Frame) -> None:
     """Write a frame (.npz, atomic)."""
     arrays = {name: getattr(frame, name) for name in ARRAYS}
-    fits = {"fit_mean": frame.fit_mean, "fit_sd": frame.fit_sd}
-    save_arrays(path, {**arrays, **frame.moments, "fixed": np.array(frame.fixed), **fits})
+    more = {name: getattr(frame, name) for name in OPTIONAL}
+    save_arrays(path, {**arrays, **frame.moments, "fixed": np.array(frame.fixed), **more})
 
 
 def load_frame(path: str | Path, symmetry: Symmetry | None = None) -> Frame:
@@ -73,7 +83,7 @@ def load_frame(path: str | Path, symmetry: Symmetry | None = None) -> Frame:
     """
     names = [f"{variant}_{moment}" for variant in VARIANTS for moment in MOMENTS]
     required = [*ARRAYS, *names, "fixed"]
-    arrays = load_arrays(path, required, SymmetryError, "an alignment", optional=("fit_mean", "fit_sd"))
+    arrays = load_arrays(path, required, SymmetryError, "an alignment", optional=OPTIONAL)
     if symmetry is not None:
         for name in ("units", "chain_units"):
             symmetry.check(arrays[name], str(path))
@@ -83,4 +93,5 @@ def load_frame(path: str | Path, symmetry: Symmetry | None = None) -> Frame:
         fixed=bool(arrays["fixed"]),
         fit_mean=arrays.get("fit_mean"),
         fit_sd=arrays.get("fit_sd"),
+        tried=arrays.get("tried"),
     )

@@ -13,21 +13,21 @@ Matching each network to m never decreases sum_k w_k <m, P_k x_k>, and the new m
 objective grows until it reaches a fixed point.
 """
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from bnn_atlas.symmetry.features import Features
+from bnn_atlas.symmetry.features import ROUNDING, Features, Products
 from bnn_atlas.symmetry.groups import Group, Symmetry
 from bnn_atlas.symmetry.permutation import compose, rows_of, transform, transpositions
 from bnn_atlas.traces.draws import Draws
 
 SWEEPS = 100
 """Largest number of sweeps over the groups; usually a few are enough."""
-ROUNDING = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-14}
-"""Largest gain of an assignment, relative to |r| |w|, that may be due to rounding."""
 
 
 class Matched(NamedTuple):
@@ -40,7 +40,9 @@ class Matched(NamedTuple):
     objective: np.ndarray
     """<r, P w> [m], in float64."""
     sweeps: int
-    """Number of sweeps over the groups, for all draws."""
+    """Number of sweeps over the groups, for all draws; of the first order, if there are several."""
+    tried: np.ndarray | None = None
+    """Objective [m, orders] at the end of each order of the groups; `objective` is the largest."""
 
     @classmethod
     def unmoved(cls, symmetry: Symmetry, count: int) -> "Matched":
@@ -50,28 +52,123 @@ class Matched(NamedTuple):
 
 
 def match(
-    symmetry: Symmetry, reference: np.ndarray, draws: np.ndarray, *, signed: bool = False, start: Matched | None = None
+    symmetry: Symmetry,
+    reference: np.ndarray,
+    draws: np.ndarray,
+    *,
+    signed: bool = False,
+    start: Matched | None = None,
+    orders: int = 1,
+    seed: int = 0,
 ) -> Matched:
     """Bring draws [m, P] near a reference [P] by permutations, starting with `start` or the identity.
 
     With the other groups fixed, the assignment of a group is exact. An assignment is accepted only if the objective
-    grows, so the objective never decreases; a network with one group needs one sweep. With `signed`, units whose sign
-    can be flipped (`freedoms`) also get the better sign. Every sweep visits the groups in the same order, starting at
-    the input.
+    grows, so the objective never decreases. With `signed`, units whose sign can be flipped (`freedoms`) also get the
+    better sign.
+
+    The descent is run `orders` times, and each draw keeps the best end: first with the groups in their own order,
+    starting at the input, then in random orders, which are drawn anew for every sweep (Ainsworth et al. 2023, algorithm
+    1). The order of the first sweep decides most, and is another one each time as long as there are so many. If no
+    array is indexed by two groups, one sweep is exact and is run once.
     """
+    if decoupled(symmetry):
+        return _matched(symmetry, _products(symmetry, reference, draws), signed, start, orders)
+    best = _descended(symmetry, reference, draws, signed, start)
+    tried = [best.objective.copy()]
+    for number, first in enumerate(_first_orders(len(symmetry.groups), orders, seed)):
+        later = np.random.default_rng([ORDERS, seed, number])
+        found = _descended(symmetry, reference, draws, signed, start, first, later)
+        better = found.objective > best.objective
+        for name in ("units", "signs", "objective"):
+            getattr(best, name)[better] = getattr(found, name)[better]
+        tried.append(found.objective)
+    return best._replace(tried=np.stack(tried, axis=1))
+
+
+ORDERS = 3
+"""Keeps the random numbers of orders of groups apart from those of pairs and of scrambled draws."""
+
+
+def _first_orders(groups: int, orders: int, seed: int) -> list[np.ndarray]:
+    """Random orders of the groups, one fewer than `orders`, that differ from each other and from the network's own."""
+    generator = np.random.default_rng([ORDERS, seed])
+    seen, found = {tuple(range(groups))}, list[np.ndarray]()
+    while len(found) < orders - 1:
+        order = generator.permutation(groups)
+        if tuple(order.tolist()) not in seen or len(seen) >= math.factorial(min(groups, 20)):
+            seen.add(tuple(order.tolist()))
+            found.append(order)
+    return found
+
+
+def match_networks(
+    features: Features,
+    reference: np.ndarray,
+    draws: np.ndarray,
+    *,
+    signed: bool = False,
+    start: Matched | None = None,
+    orders: int = 1,
+    seed: int = 0,
+) -> Matched:
+    """Bring draws [m, P] near a reference [P] by their features; other arguments as in `match`."""
+    if decoupled(features.symmetry):
+        return _matched(features.symmetry, products(features, reference, draws), signed, start, orders)
+    (wanted,) = features.of(reference[None])
+    return match(
+        features.symmetry, wanted, features.of(draws), signed=signed, start=start, orders=orders, seed=seed
+    )  # fmt: skip
+
+
+def products(features: Features, reference: np.ndarray, draws: np.ndarray) -> Products:
+    """Inner products between the features of a reference [P] and of draws [m, P], unit by unit."""
+    if features.products is not None:
+        return features.products(reference, draws)
+    return _products(features.symmetry, features.of(reference[None])[0], features.of(draws))
+
+
+def _products(symmetry: Symmetry, reference: np.ndarray, draws: np.ndarray) -> Products:
+    similarity = {group.name: similarities(symmetry, group, reference, draws) for group in symmetry.groups}
+    unmoved = sum(np.trace(each, axis1=1, axis2=2, dtype=np.float64) for each in similarity.values())
+    rounding = ROUNDING[draws.dtype] * float(np.linalg.norm(reference)) * np.linalg.norm(draws, axis=1)
+    return Products(similarity, rounding, _dots(reference, draws) - unmoved)
+
+
+def _matched(symmetry: Symmetry, found: Products, signed: bool, start: Matched | None, orders: int) -> Matched:
+    """The exact assignment of every group, which any order of the groups finds."""
+    matched = assign(symmetry, found.similarity, found.rounding, signed=signed, start=start)
+    objective = matched.objective + found.rest
+    return matched._replace(objective=objective, tried=np.repeat(objective[:, None], orders, axis=1))
+
+
+def _descended(
+    symmetry: Symmetry,
+    reference: np.ndarray,
+    draws: np.ndarray,
+    signed: bool,
+    start: Matched | None,
+    first: np.ndarray | None = None,
+    later: np.random.Generator | None = None,
+) -> Matched:
+    """Coordinate descent over the groups: in their own order, or with a `first` order and random `later` ones."""
     found = start or Matched.unmoved(symmetry, len(draws))
     units, signs = found.units.copy(), found.signs.copy()
     current = transform(symmetry, draws, units, signs if signed else None)
     rounding = ROUNDING[current.dtype] * float(np.linalg.norm(reference)) * np.linalg.norm(current, axis=1)
     parts, part_signs = symmetry.split(units), symmetry.split(signs)
     active, sweeps = np.arange(len(draws)), 0
-    decoupled = _decoupled(symmetry)
     while len(active) and sweeps < SWEEPS:
+        visited = np.arange(len(symmetry.groups)) if first is None else first
+        if sweeps and later is not None:
+            visited = later.permutation(len(symmetry.groups))
         sweeps += 1
         moved = np.zeros(len(draws), dtype=bool)
-        for number, group in enumerate(symmetry.groups):
+        for number in visited:
+            group = symmetry.groups[number]
             flips = signed and "sign" in group.freedoms
-            best, turned, gains = _assign(symmetry, group, reference, current[active], flips)
+            similarity = similarities(symmetry, group, reference, current[active])
+            best, turned, gains = _assigned(similarity, flips)
             gained = gains > rounding[active]
             better = active[gained]
             if not len(better):
@@ -90,21 +187,61 @@ def match(
             if flipped is not None:
                 part_signs[number][better] = compose(part_signs[number][better], orders) * flipped
             moved[better] = True
-        active = np.flatnonzero(moved) if not decoupled else active[:0]
+        active = np.flatnonzero(moved)
     return Matched(units, signs, _dots(reference, current), sweeps)
 
 
-def _assign(
-    symmetry: Symmetry, group: Group, reference: np.ndarray, current: np.ndarray, flips: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The best order [m, n] of one group's units, their signs, and the gain over the current order."""
-    similarity = similarities(symmetry, group, reference, current)
+def assign(
+    symmetry: Symmetry,
+    similarity: Mapping[str, np.ndarray],
+    rounding: np.ndarray,
+    *,
+    signed: bool = False,
+    start: Matched | None = None,
+) -> Matched:
+    """The exact assignment of each group, if none depends on another.
+
+    Args:
+        symmetry: the groups.
+        similarity: group -> inner products [m, n, n] of unit i of the reference and unit j of each draw.
+        rounding: gains over `start` [m] up to these may be due to rounding, and the group then stays.
+        signed: whether units whose sign can be flipped get the better sign.
+        start: permutations and signs to start with; the identity if None.
+    """
+    (first, *_) = similarity.values()
+    found = start or Matched.unmoved(symmetry, len(first))
+    units, signs = found.units.copy(), found.signs.copy()
+    objective = np.zeros(len(units))
+    for group, order, sign in zip(symmetry.groups, symmetry.split(units), symmetry.split(signs), strict=True):
+        ours = similarity[group.name]
+        flips = signed and "sign" in group.freedoms
+        best, turned, picked = _best(ours, flips)
+        present = (_picked(ours, order) * sign).astype(np.float64).sum(axis=1)
+        gained = picked - present > rounding
+        order[gained] = best[gained]
+        if flips:
+            sign[gained] = turned[gained]
+        objective += np.where(gained, picked, present)
+    return Matched(units, signs, objective, 1)
+
+
+def _assigned(similarity: np.ndarray, flips: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The best order [m, n] of units, their signs, and the gain over the present order."""
+    orders, turned, picked = _best(similarity, flips)
+    return orders, turned, picked - np.trace(similarity, axis1=1, axis2=2, dtype=np.float64)
+
+
+def _best(similarity: np.ndarray, flips: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The best order [m, n] of units, their signs, and the sum of the inner products that it picks."""
     magnitude = np.abs(similarity) if flips else similarity
     orders = np.stack([linear_sum_assignment(each, maximize=True)[1] for each in magnitude])
-    picked = np.take_along_axis(magnitude, orders[:, :, None], axis=2)[..., 0].astype(np.float64).sum(axis=1)
-    present = np.trace(similarity, axis1=1, axis2=2, dtype=np.float64)
-    values = np.take_along_axis(similarity, orders[:, :, None], axis=2)[..., 0]
-    return orders, np.where(values < 0, -1, 1).astype(np.int8), picked - present
+    picked = _picked(magnitude, orders).astype(np.float64).sum(axis=1)
+    return orders, np.where(_picked(similarity, orders) < 0, -1, 1).astype(np.int8), picked
+
+
+def _picked(similarity: np.ndarray, orders: np.ndarray) -> np.ndarray:
+    """The entries [m, n] of inner products [m, n, n] in the columns `orders` [m, n]."""
+    return np.take_along_axis(similarity, orders[:, :, None].astype(np.intp), axis=2)[..., 0]
 
 
 def similarities(symmetry: Symmetry, group: Group, reference: np.ndarray, draws: np.ndarray) -> np.ndarray:
@@ -117,7 +254,7 @@ def similarities(symmetry: Symmetry, group: Group, reference: np.ndarray, draws:
     return total
 
 
-def _decoupled(symmetry: Symmetry) -> bool:
+def decoupled(symmetry: Symmetry) -> bool:
     """Whether no array is indexed by two groups, or twice by one group, so that one sweep is exact."""
     arrays = [place.array for group in symmetry.groups for place in group.places]
     return len(set(arrays)) == len(arrays)
@@ -148,15 +285,27 @@ class Barycentre(NamedTuple):
     """Whether the last round moved no unit."""
 
 
-def barycentre(features: Features, rows: np.ndarray, weights: np.ndarray, *, signed: bool = False) -> Barycentre:
+def barycentre(
+    features: Features,
+    rows: np.ndarray,
+    weights: np.ndarray,
+    *,
+    signed: bool = False,
+    orders: int = 1,
+    seed: int = 0,
+    gain: float = 0.0,
+) -> Barycentre:
     """The common frame of rows of features [m, F] with weights [m] > 0.
 
-    The iteration is run twice, from the unchanged rows and from all rows matched to the first row. The better result is
-    used, so the frame is never worse than no alignment.
+    The iteration is run from the unchanged rows, and from all rows matched to one of them: to the first row, and with
+    more than one of `orders` also to the next `orders` - 1 rows, each by the best of as many orders of the groups. The
+    best result is used, so the frame is never worse than no alignment. The iteration ends when no unit moves, or when a
+    round adds no more than the share `gain` to the objective.
     """
-    as_they_are = Matched.unmoved(features.symmetry, len(rows))
-    to_first = match(features.symmetry, rows[0], rows, signed=signed)
-    ends = [_settled(features, rows, weights, start, signed) for start in (as_they_are, to_first)]
+    starts = [Matched.unmoved(features.symmetry, len(rows))]
+    for row in rows[:orders]:
+        starts.append(match(features.symmetry, row, rows, signed=signed, orders=orders, seed=seed))
+    ends = [_settled(features, rows, weights, start, signed, gain) for start in starts]
     return max(ends, key=lambda end: end.objective[-1])
 
 
@@ -167,10 +316,12 @@ def centre_of(features: Features, rows: np.ndarray, weights: np.ndarray, matched
     return mean
 
 
-def _settled(features: Features, rows: np.ndarray, weights: np.ndarray, start: Matched, signed: bool) -> Barycentre:
+def _settled(
+    features: Features, rows: np.ndarray, weights: np.ndarray, start: Matched, signed: bool, gain: float
+) -> Barycentre:
     found, centre = start, centre_of(features, rows, weights, start)
     objective, fixed = [float(centre @ centre)], False
-    while not fixed and len(objective) <= PASSES:
+    while not fixed and len(objective) <= PASSES and not settled(objective, gain):
         after = match(features.symmetry, centre.astype(rows.dtype), rows, signed=signed, start=found)
         fixed = same(after, found)
         found = after
@@ -178,6 +329,11 @@ def _settled(features: Features, rows: np.ndarray, weights: np.ndarray, start: M
             centre = centre_of(features, rows, weights, found)
             objective.append(float(centre @ centre))
     return Barycentre(found, centre, tuple(objective), fixed)
+
+
+def settled(objective: Sequence[float], gain: float) -> bool:
+    """Whether the last round added no more than a share `gain` > 0 to the objective."""
+    return gain > 0 and len(objective) > 1 and objective[-1] - objective[-2] <= gain * abs(objective[-1])
 
 
 def same(first: Matched, second: Matched) -> bool:
@@ -223,8 +379,8 @@ def match_pairs(
         chosen.append(((one, int(generator.choice(places[one]))), (other, int(generator.choice(places[other])))))
 
     def matched(first: tuple[int, int], second: tuple[int, int]) -> list[np.ndarray]:
-        rows = [features.of(draws.read([chain], [draw])[0])[0] for chain, draw in (first, second)]
-        return features.symmetry.split(match(features.symmetry, rows[0], rows[1][None], signed=signed).units[0])
+        one, other = (draws.read([chain], [draw])[0] for chain, draw in (first, second))
+        return features.symmetry.split(match_networks(features, one[0], other, signed=signed).units[0])
 
     found = [[int(transpositions(part)) for part in matched(*pair)] for pair in chosen]
     groups = len(features.symmetry.groups)

@@ -133,14 +133,14 @@ def test_aligned_draws_enter_the_frame_of_another_alignment(run: Path, tmp_path:
 
 
 @pytest.mark.parametrize("criterion", ["activations", "centred"])
-def test_activations_of_fewer_rows_stand_for_chains_where_memory_is_short(
+def test_means_of_chains_take_memory_for_a_barycentre_only(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, criterion: str
 ) -> None:
     whole = load_frame(aligned(run, tmp_path / "a", criterion=criterion, reference="first") / "frame.npz")
     monkeypatch.setattr("bnn_atlas.symmetry.alignment.CHAIN_BYTES", 8 * 3 * 6 * (TRAIN - 3))
     some = load_frame(aligned(run, tmp_path / "b", criterion=criterion, reference="first") / "frame.npz")
     np.testing.assert_array_equal(some.units, whole.units)
-    with pytest.raises(SymmetryError, match="lower the number of rows, or match by weights"):
+    with pytest.raises(SymmetryError, match=r"3 chains .*: lower the number of rows, or match to the first draw"):
         aligned(run, tmp_path / "c", criterion=criterion)
 
 

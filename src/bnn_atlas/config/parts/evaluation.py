@@ -142,7 +142,7 @@ class AlignmentConfig(Model):
     """A common frame for the draws of a run, found by permutations of hidden units; nothing is sampled again.
 
     Two controls are always included: the same draws with the units of each draw scrambled at random, and an alignment
-    with one permutation for each chain.
+    with one permutation for each chain, to the same reference.
     """
 
     run: str
@@ -167,6 +167,13 @@ class AlignmentConfig(Model):
     passes: Count = 200
     """Largest number of passes over the draws in the search for a barycentre. The first ten passes bring nearly all of
     the gain; draws that have little in common can take hundreds."""
+    gain: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """The passes also end when one adds no more than this share to the squared norm of the barycentre, such as 1e-4; 0:
+    when no unit moves."""
+    orders: Count = 1
+    """Number of orders in which the groups of units are matched to the reference: the network's own, then random ones,
+    of which each draw keeps the best; with `barycentre`, also the number of chains from which the search starts. More
+    than one costs as much more time, and helps networks with several hidden layers that are matched by weights."""
     unit: Literal["draw", "chain"] = "draw"
     """Whether each draw or each chain gets its own permutation. If each chain is a fit with a mean, `chain` matches
     these means, and the mean and standard deviation of each fit are brought into the frame as well."""

@@ -1,6 +1,5 @@
 """Symmetries of a run's networks: alignment of its draws, barriers between its chains, and pruned networks."""
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -26,14 +25,14 @@ from bnn_atlas.metrics.tables.parquet import (
 from bnn_atlas.provenance import fingerprint
 from bnn_atlas.sources import code_digest
 from bnn_atlas.symmetry.aligned_draws import alignment_rows, load_aligned_draws, save_aligned_draws
-from bnn_atlas.symmetry.alignment import Aligner, Checkpoint, Fit, Plan, kept_draws, load_fit, rows_of_chains
+from bnn_atlas.symmetry.alignment import Aligner, Checkpoint, Plan, kept_draws, load_fit
 from bnn_atlas.symmetry.barriers import PairError, PairsOfChains, ScoredRows, pair_measurements
 from bnn_atlas.symmetry.features import balanced_features, features_of, live_parameters
 from bnn_atlas.symmetry.frame import load_frame, save_frame
 from bnn_atlas.symmetry.groups import symmetry_of
 from bnn_atlas.symmetry.matching import match_pairs
 from bnn_atlas.symmetry.pruning import accuracies, pruning_curves, pruning_measurements, read_source
-from bnn_atlas.traces.draws import Draws, Selection, evenly
+from bnn_atlas.traces.draws import Selection, evenly
 from bnn_atlas.traces.pool import open_pool
 from bnn_atlas.warmstart.initial import copy_permutation
 
@@ -94,15 +93,13 @@ def align(
         balance=config.balanced,
         rank=config.rank,
         seed=config.seed,
+        orders=config.orders,
+        gain=config.gain,
     )
     fit = load_fit(fits, centre, chains) if fits and centre else None
-    of_chains = None
-    if (rows := rows_of_chains(features, len(chains), len(problem.split.x_fit), config)) is not None:
-        of_chains = features_of(symmetry, *matched_by, rows=rows, masked=masked)
-        log.info("means of chains are matched by activations of %d rows, as memory has it", rows)
-    basis = _fingerprint(config, posterior, Path(split), whole, target, fit)
+    basis = _fingerprint(config, posterior, Path(split))
     checkpoint = Checkpoint(Path(frame).with_name("frame.partial.npz"), basis)
-    found = Aligner(part, symmetry, features, plan, checkpoint, fit, of_chains).run()
+    found = Aligner(part, symmetry, features, plan, checkpoint, fit).run()
     paired = balanced_features(features, symmetry) if config.balanced else features
     pairs = match_pairs(part, paired, found.frame.finite, config.pairs, config.seed, signed=config.signs)
     save_frame(frame, found.frame)
@@ -215,25 +212,13 @@ def _predictor(problem: Problem) -> Predictor:
     return Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
 
 
-def _fingerprint(
-    config: AlignmentConfig,
-    posterior: Mapping[str, Any],
-    split: Path,
-    pool: Draws,
-    target: np.ndarray | None,
-    fit: Fit | None,
-) -> str:
-    """Hash of everything on which a checkpoint depends."""
-    arrays = {"target": target, "fit_mean": fit and fit.mean, "fit_sd": fit and fit.sd}
-    ends = [pool.read([chain], [draw]).tobytes() for chain, draw in ((0, 0), (pool.chains - 1, pool.draws - 1))]
+def _fingerprint(config: AlignmentConfig, posterior: Mapping[str, Any], split: Path) -> str:
+    """Hash of everything on which a checkpoint depends, besides what `Aligner` compares itself."""
     return fingerprint(
         {
             "settings": config.model_dump(mode="json"),
             "posterior": dict(posterior),
-            "draws": [*pool.shape, json.dumps(pool.attributes, sort_keys=True, default=str)],
-            "ends": [sha256(end).hexdigest() for end in ends],
             "split": sha256(split.read_bytes()).hexdigest(),
-            **{name: sha256(array.tobytes()).hexdigest() for name, array in arrays.items() if array is not None},
             "code": code_digest("bnn_atlas.symmetry.alignment:Aligner", "bnn_atlas.symmetry.features:features_of"),
         }
     )
