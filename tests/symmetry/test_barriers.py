@@ -1,14 +1,23 @@
 """Barriers along lines between two networks, and what pairs of networks are as metrics."""
 
+from typing import Any
+
+import jax
 import numpy as np
 import pandas as pd
 import pytest
+from flax import linen as nn
+from jax import numpy as jnp
 
 from bnn_atlas.config.metrics import METRICS
 from bnn_atlas.metrics.judgement.rows import listed
 from bnn_atlas.metrics.tables.measurement import Measurement, RunIdentity
 from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA
-from bnn_atlas.symmetry.barriers import barriers, jackknife_error, line, pair_measurements
+from bnn_atlas.models.networks import build_network
+from bnn_atlas.symmetry.barriers import Repair, barriers, jackknife_error, line, pair_measurements
+from bnn_atlas.symmetry.groups import SymmetryError
+
+from .networks import Example, example
 
 
 def test_a_straight_line_has_no_excess_over_its_chord() -> None:
@@ -40,6 +49,51 @@ def test_leaving_one_out_gives_the_standard_error_of_a_mean() -> None:
     values = np.random.default_rng(0).normal(size=30)
     left_out = np.array([np.delete(values, i).mean() for i in range(30)])
     assert jackknife_error(left_out) == pytest.approx(values.std(ddof=1) / np.sqrt(30))
+
+
+@pytest.mark.parametrize("name", ["mlp", "lenet5"])
+def test_repaired_units_have_the_interpolated_moments(name: str) -> None:
+    case = example(name)
+    x = np.random.default_rng(0).normal(size=(30, *case.x.shape[1:])).astype(np.float32)
+    repair = Repair(case.config, case.symmetry, x.shape[1:], x, outputs=3)
+    first = case.theta.astype(np.float32)
+    second = first[np.random.default_rng(1).permutation(first.size)]
+    points = np.array([0.0, 0.5, 0.75, 1.0])
+    between = (first + points[:, None] * (second - first)).astype(np.float32)
+    repaired = repair.line(first, second, points, between)
+    np.testing.assert_allclose(repaired[[0, -1]], between[[0, -1]], rtol=2e-3, atol=2e-4)
+    for group in case.symmetry.groups:
+        layer, *_ = (value.layer for value in group.values)
+        of = [inputs_of(case, theta, layer, x) for theta in (first, second, *repaired)]
+        for number, at in enumerate(points):
+            for moment in (np.mean, np.std):
+                wanted = (1 - at) * moment(of[0], axis=1) + at * moment(of[1], axis=1)
+                np.testing.assert_allclose(moment(of[2 + number], axis=1), wanted, rtol=5e-3, atol=5e-3)
+
+
+def inputs_of(case: Example, theta: np.ndarray, layer: str, x: np.ndarray) -> np.ndarray:
+    """Outputs [n, samples] of a layer, captured by Flax itself."""
+    network = build_network(case.config, x.shape[1:], 3)
+    found: dict[str, np.ndarray] = {}
+
+    def watch(call: Any, args: Any, kwargs: Any, context: Any) -> Any:
+        result = call(*args, **kwargs)
+        found[".".join(context.module.path)] = np.asarray(result)
+        return result
+
+    with nn.intercept_methods(watch), jax.disable_jit():
+        network.apply(jnp.asarray(theta), network.arrange(jnp.asarray(x[:16])))
+        parts = [found[layer]]
+        network.apply(jnp.asarray(theta), network.arrange(jnp.asarray(x[16:])))
+        parts.append(found[layer][..., : len(x) - 16])
+    return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1).astype(np.float64)
+
+
+@pytest.mark.parametrize("name", ["resnet_frn", "mlp_no_bias", "cnn_lstm"])
+def test_units_without_a_weight_and_a_bias_of_their_own_cannot_be_repaired(name: str) -> None:
+    case = example(name)
+    with pytest.raises(SymmetryError, match="cannot be repaired"):
+        Repair(case.config, case.symmetry, case.x.shape[1:], case.x.astype(np.float32), outputs=3)
 
 
 X = np.linspace(0, 1, 5)

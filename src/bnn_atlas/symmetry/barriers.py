@@ -5,6 +5,8 @@ A barrier is the rise of a score along the straight line; `Barriers` has three d
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,13 +14,14 @@ import pandas as pd
 from scipy import stats
 
 from bnn_atlas.config.parts.evaluation import BarrierConfig
+from bnn_atlas.config.parts.posterior import ModelConfig
 from bnn_atlas.metrics.tables.measurement import Measurement
 from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA
 from bnn_atlas.posterior import Predictive
-from bnn_atlas.symmetry.features import Features
-from bnn_atlas.symmetry.groups import Symmetry
+from bnn_atlas.symmetry.features import Features, activations_of
+from bnn_atlas.symmetry.groups import Symmetry, SymmetryError, Value
 from bnn_atlas.symmetry.matching import match_networks
-from bnn_atlas.symmetry.permutation import apply, ceiling, invert_units, transpositions
+from bnn_atlas.symmetry.permutation import apply, ceiling, invert_units, transpositions, view_of
 from bnn_atlas.traces.draws import Draws, evenly
 
 
@@ -67,7 +70,15 @@ def jackknife_error(statistic: np.ndarray) -> float:
 FAR = 400 / 512
 """Ratio of transpositions to units beyond which the barrier of Xiao et al. 2023, figure 2, no longer rises."""
 OVER = "pairs"
-STATES = {"as_trained": "as trained", "planted": "planted permutation undone", "aligned": "aligned"}
+REPAIRED = {"as_trained": "as_trained_repaired", "aligned": "aligned_repaired"}
+"""State of the second network of a pair -> the same with the networks on the line repaired (`Repair`)."""
+STATES = {
+    "as_trained": "as trained",
+    "planted": "planted permutation undone",
+    "aligned": "aligned",
+    "as_trained_repaired": "as trained, repaired",
+    "aligned_repaired": "aligned, repaired",
+}
 """State of the second network of a pair -> name of this state in `at`."""
 PAIR = ["first", "second", "draw"]
 
@@ -183,6 +194,68 @@ class ScoredRows(NamedTuple):
     y: np.ndarray
 
 
+class Repair:
+    """Networks on a line whose units have the means and standard deviations that they should have.
+
+    On the line between two networks, the inputs of a unit's activation vary less over the rows than in either network,
+    and more so in each layer. REPAIR (Jordan et al. 2023) rescales and shifts the units of the network at x, layer by
+    layer, so that the mean and the standard deviation of each input z over the rows are
+
+        mean(z) = (1 - x) mean(z_0) + x mean(z_1),   sd(z) = (1 - x) sd(z_0) + x sd(z_1),
+
+    by changes of the weights and biases that compute z. A unit that does not vary is only shifted.
+    """
+
+    def __init__(
+        self, config: ModelConfig, symmetry: Symmetry, shape: tuple[int, ...], x: np.ndarray, **sizes: int
+    ) -> None:
+        """Rows x [n, ...], in the form that the network takes, give the means; `sizes` are as in `features`.
+
+        Raises SymmetryError for a network in which a hidden layer is not one weight and one bias, such as residual
+        networks and dense layers without biases.
+        """
+        for group in symmetry.groups:
+            layers = {value.layer for value in group.values}
+            arrays = {place.array for place in group.places if place.incoming}
+            if len(layers) != 1 or arrays != {f"{layer}.{name}" for layer in layers for name in ("weight", "bias")}:
+                raise SymmetryError(
+                    f"units of {group.name} cannot be repaired: REPAIR is for networks in which each hidden layer has "
+                    "one weight and one bias; leave out repair"
+                )
+        inputs = [replace(group, values=tuple(Value(v.layer) for v in group.values)) for group in symmetry.groups]
+        self._symmetry = replace(symmetry, groups=tuple(inputs))
+        self._inputs = activations_of(config, self._symmetry, shape, x, **sizes)
+
+    def line(self, first: np.ndarray, second: np.ndarray, points: np.ndarray, between: np.ndarray) -> np.ndarray:
+        """The networks [m, P] at `points` [m] between two networks [P], repaired."""
+        (mean_0, sd_0), (mean_1, sd_1) = (self._moments(theta) for theta in (first, second))
+        return np.stack([
+            self._repaired(theta, (1 - x) * mean_0 + x * mean_1, (1 - x) * sd_0 + x * sd_1)
+            for x, theta in zip(points, between, strict=True)
+        ])  # fmt: skip
+
+    def _repaired(self, theta: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
+        result = theta.astype(np.float64)[None]
+        wanted = zip(self._symmetry.split(mean), self._symmetry.split(sd), strict=True)
+        for number, (group, (goal, spread)) in enumerate(zip(self._symmetry.groups, wanted, strict=True)):
+            present, width = (self._symmetry.split(each)[number] for each in self._moments(result[0]))
+            scale = np.divide(spread, width, out=np.ones_like(width), where=width > 0)
+            for place in group.places:
+                if place.incoming:
+                    view = view_of(self._symmetry, place, result)[0]
+                    if place.array.endswith(".bias"):
+                        view[:] = (view - present) * scale + goal
+                    else:
+                        view *= scale.reshape(-1, *(1,) * (view.ndim - 1))
+        return result[0].astype(theta.dtype)
+
+    def _moments(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation [units] of all inputs over the rows and positions."""
+        values = self._inputs.whole(theta.astype(np.float32))
+        mean, sd = ([moment(part, axis=1, dtype=np.float64) for part in values] for moment in (np.mean, np.std))
+        return np.concatenate(mean), np.concatenate(sd)
+
+
 class PairsOfChains:
     """The pairs of chains of a run, compared one at a time."""
 
@@ -195,6 +268,7 @@ class PairsOfChains:
         rows: Sequence[ScoredRows],
         symmetry: Symmetry,
         planted: Callable[[int], np.ndarray] | None,
+        repair: Repair | None = None,
     ) -> None:
         """Only one pair of networks is in memory at a time.
 
@@ -207,9 +281,11 @@ class PairsOfChains:
             symmetry: symmetry of the network.
             planted: chain index -> the permutation by which the chain started as a copy of the previous chain; None if
                 no chain started as a copy.
+            repair: compares the lines as trained and aligned once more, with every network on them repaired.
         """
         self._draws, self._config, self._features, self._predict = draws, config, features, predict
         self._rows, self._symmetry, self._copied = rows, symmetry, planted
+        self._repair = repair
 
     def frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Lines (`parquet.LINE_SCHEMA`) and matches (`parquet.MATCH_SCHEMA`) of all pairs.
@@ -251,10 +327,13 @@ class PairsOfChains:
         for state, theta in states.items():
             between = (first + points[:, None] * (theta - first)).astype(np.float32)
             between[-1] = theta
-            for rows in self._rows:
-                scores = _scores(self._predict(between, rows.x), rows.y)
+            networks = {state: between}
+            if self._repair is not None and state in REPAIRED:
+                networks[REPAIRED[state]] = self._repair.line(first, theta, points, between)
+            for version, rows in product(networks, self._rows):
+                scores = _scores(self._predict(networks[version], rows.x), rows.y)
                 found["lines"] += [
-                    (*key, state, rows.name, *map(float, values)) for values in zip(points, *scores, strict=True)
+                    (*key, version, rows.name, *map(float, values)) for values in zip(points, *scores, strict=True)
                 ]
             matched = units if state == "as_trained" else self._match(first, theta[None])[0]
             found["matches"].append(self._matched(key, state, 1.0, count, matched, first, theta))

@@ -84,9 +84,13 @@ def features_of(
     if criterion == "cosine":
         return cosine_features(symmetry, dead)
     x = split.x_fit[evenly(len(split.x_fit), rows or len(split.x_fit))]
-    outputs = next(p.fan_out for p in reversed(symmetry.layout.parameters) if p.role == "weight")
-    sizes = {"outputs": outputs, "vocabulary": split.vocabulary}
+    sizes = {"outputs": output_width(symmetry), "vocabulary": split.vocabulary}
     return activation_features(model, symmetry, split.shape, np.asarray(x, dtype), criterion, **sizes)
+
+
+def output_width(symmetry: Symmetry) -> int:
+    """Number of outputs of a network."""
+    return next(p.fan_out for p in reversed(symmetry.layout.parameters) if p.role == "weight")
 
 
 def weight_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -> Features:

@@ -97,6 +97,19 @@ def test_copies_have_no_barrier_once_aligned_and_their_planted_transpositions(
     assert set(found.rows["note"].str.contains("a mark")) == {True}
 
 
+def test_repaired_lines_are_scored_beside_the_others(run: Run, layout: Layout, tmp_path: Path) -> None:
+    draws = np.random.default_rng(0).normal(size=(2, 1, layout.size)).astype(np.float32)
+    found = compared(run, tmp_path, draws, layout, draws=1, repair=True)
+    scores = found.lines[found.lines["rows"] == "train"].pivot(index="point", columns="state", values="loss")
+    assert set(scores.columns) == {"as_trained", "planted", "aligned", "as_trained_repaired", "aligned_repaired"}
+    for state in ("as_trained", "aligned"):
+        ends, inside = [0, 1], [0.25, 0.5, 0.75]
+        np.testing.assert_allclose(scores.loc[ends, f"{state}_repaired"], scores.loc[ends, state], rtol=1e-4)
+        assert (scores.loc[inside, f"{state}_repaired"] != scores.loc[inside, state]).all()
+    value(found, "barrier_loss_midpoint", "train, aligned, repaired")
+    assert not found.matches["state"].str.contains("repaired").any()
+
+
 def test_losses_and_errors_on_a_line_are_those_of_double_precision(run: Run, layout: Layout, tmp_path: Path) -> None:
     draws = np.random.default_rng(0).normal(size=(2, 1, layout.size)).astype(np.float32)
     found = compared(run, tmp_path, draws, layout, training_rows=5, draws=1)

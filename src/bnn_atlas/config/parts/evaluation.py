@@ -36,6 +36,10 @@ class BarrierConfig(Model):
     """Number of training rows, evenly spread, whose activations are compared; null takes all."""
     training_rows: Count | None = None
     """Loss and error are computed on this many training rows from the start; null takes all."""
+    repair: bool = False
+    """Whether the lines are also scored with REPAIR (Jordan et al. 2023): every hidden unit of a network on a line is
+    rescaled and shifted so that its input has the interpolated mean and standard deviation over the rows of
+    `matching_rows`. For networks whose hidden layers each have one weight and one bias."""
     surface: bool = False
     """Whether every network on a line is also matched to the network at the start of the line."""
 

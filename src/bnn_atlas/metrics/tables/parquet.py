@@ -118,7 +118,8 @@ LINE_SCHEMA = pa.schema(
 )
 """One row per point on a line between the networks of two chains at one draw: mean negative log-likelihood and fraction
 of wrong classes (or root mean square error) on `train` or `test` rows. The state of the second network is `as_trained`,
-`planted` (its planted permutation undone), or `aligned` with the first."""
+`planted` (its planted permutation undone), or `aligned` with the first; with the networks on the line repaired,
+`as_trained_repaired` or `aligned_repaired`."""
 MATCH_SCHEMA = pa.schema(
     [
         *_PAIR,

@@ -26,8 +26,8 @@ from bnn_atlas.provenance import fingerprint
 from bnn_atlas.sources import code_digest
 from bnn_atlas.symmetry.aligned_draws import alignment_rows, load_aligned_draws, save_aligned_draws
 from bnn_atlas.symmetry.alignment import Aligner, Checkpoint, Plan, kept_draws, load_fit
-from bnn_atlas.symmetry.barriers import PairError, PairsOfChains, ScoredRows, pair_measurements
-from bnn_atlas.symmetry.features import balanced_features, features_of, live_parameters
+from bnn_atlas.symmetry.barriers import PairError, PairsOfChains, Repair, ScoredRows, pair_measurements
+from bnn_atlas.symmetry.features import balanced_features, features_of, live_parameters, output_width
 from bnn_atlas.symmetry.frame import load_frame, save_frame
 from bnn_atlas.symmetry.groups import symmetry_of
 from bnn_atlas.symmetry.matching import match_pairs
@@ -137,6 +137,7 @@ def barriers(
 
     Raises:
         PairError: the draws belong to another network than the run's, or a network is not finite.
+        SymmetryError: the network cannot be matched or repaired as the settings say.
     """
     problem, config = load_problem(dataset, split, posterior), BarrierConfig.model_validate(settings)
     draws = open_pool(pool)
@@ -155,7 +156,13 @@ def barriers(
     planted = None
     if initial and (drawn := InitialConfig.model_validate(initial)).transpositions is not None:
         planted = partial(copy_permutation, symmetry, drawn, seed)
-    pairs = PairsOfChains(draws, config, features, _predictor(problem), rows, symmetry, planted)
+    repair = None
+    if config.repair:
+        chosen = evenly(len(split_rows.x_fit), config.matching_rows or len(split_rows.x_fit))
+        x = np.asarray(split_rows.x_fit[chosen], problem.data.x.dtype)
+        sizes = {"outputs": output_width(symmetry), "vocabulary": split_rows.vocabulary}
+        repair = Repair(problem.config.model, symmetry, split_rows.shape, x, **sizes)
+    pairs = PairsOfChains(draws, config, features, _predictor(problem), rows, symmetry, planted, repair)
     of_lines, of_matches = pairs.frames()
     write_frame(lines, of_lines, LINE_SCHEMA)
     write_frame(matches, of_matches.astype({"planted": "Int64"}), MATCH_SCHEMA)
