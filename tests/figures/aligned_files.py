@@ -25,7 +25,7 @@ def aligned_draws(file: Path, chains: int = 3, draws: int = 30, apart: float = 2
         units=np.tile(np.arange(5, dtype=np.int16), (chains, draws, 1)), fixed=True,
         variances=np.array([[4.0, 1.0], [1.5, 1.0], [2.0, 2.0], [1.7, 1.0]]),
         pair_chains=ids, pair_draws=np.array([[0, 1]] * 4),
-        transpositions=np.where(ids[:, :1] == ids[:, 1:], 1, 4), consistency=np.array([[0.8], [0.6]]),
+        transpositions=np.where(ids[:, :1] == ids[:, 1:], 1, 4), consistency=np.array([[0.8], [0.6]]), gain=0.0,
     )  # fmt: skip
     save_aligned_draws(file, found)
     return found
