@@ -13,7 +13,7 @@ import pytest
 
 from bnn_atlas.config.parts.posterior import MLPConfig
 from bnn_atlas.models.networks import build_network
-from bnn_atlas.symmetry import alignment
+from bnn_atlas.symmetry import alignment, matching
 from bnn_atlas.symmetry.alignment import Aligned, Aligner, Checkpoint, Fit, Plan
 from bnn_atlas.symmetry.features import Features, activation_features, weight_features
 from bnn_atlas.symmetry.frame import Frame, load_frame, save_frame
@@ -103,6 +103,34 @@ def test_the_better_of_two_starts_is_taken() -> None:
     np.testing.assert_array_equal(
         barycentre(features, same, np.ones(5)).matched.units, np.tile(SYMMETRY.identity, (5, 1))
     )
+
+
+def test_few_networks_do_not_hold_on_to_their_own_order() -> None:
+    """Each of three networks, in the frame, is best matched to the mean of the other two, too."""
+    symmetry = small_symmetry(hidden=(12, 12))
+    rows = copies(symmetry, 3, 1, 0.9)[0][:, 0]
+    features, weights = weight_features(symmetry), np.array([1.0, 2.0, 1.5])
+    with_all = barycentre(features, rows, weights)
+    assert with_all.fixed
+    assert (np.diff(with_all.objective) > 0).all()
+    moved = apply(symmetry, rows, with_all.matched.units).astype(np.float64)
+    for number in range(3):
+        others = np.delete(moved, number, axis=0)
+        mean = np.average(others, axis=0, weights=np.delete(weights, number)).astype(np.float32)
+        again = match(symmetry, mean, moved[number : number + 1].astype(np.float32))
+        np.testing.assert_array_equal(again.units[0], symmetry.identity)
+
+
+def test_matching_one_by_one_raises_the_objective(monkeypatch: pytest.MonkeyPatch) -> None:
+    symmetry = small_symmetry(hidden=(12, 12))
+    found = []
+    for few in (0, 100):
+        monkeypatch.setattr(matching, "FEW", few)
+        every = [copies(symmetry, 4, 1, 0.9, seed)[0][:, 0] for seed in range(6)]
+        found.append([barycentre(weight_features(symmetry), rows, np.ones(4)).objective[-1] for rows in every])
+    gains = np.subtract(found[1], found[0]) / found[0]
+    assert (gains >= 0).all()
+    assert gains.mean() > 0.02
 
 
 def test_one_permutation_for_each_chain(tmp_path: Path) -> None:

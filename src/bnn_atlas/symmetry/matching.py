@@ -298,8 +298,9 @@ def barycentre(
     """The common frame of rows of features [m, F] with weights [m] > 0.
 
     The iteration is run from the unchanged rows, and from all rows matched to one of them: to the first row, and with
-    more than one of `orders` also to the next `orders` - 1 rows, each by the best of as many orders of the groups. The
-    best result is used, so the frame is never worse than no alignment. The iteration ends when no unit moves, or when a
+    more than one of `orders` also to the next `orders` - 1 rows, each by the best of as many orders of the groups. Up
+    to `FEW` rows are then also matched one by one to the mean of the others, until no unit moves either way. The best
+    result is used, so the frame is never worse than no alignment. The iteration ends when no unit moves, or when a
     round adds no more than the share `gain` to the objective.
     """
     starts = [Matched.unmoved(features.symmetry, len(rows))]
@@ -320,15 +321,44 @@ def _settled(
     features: Features, rows: np.ndarray, weights: np.ndarray, start: Matched, signed: bool, gain: float
 ) -> Barycentre:
     found, centre = start, centre_of(features, rows, weights, start)
-    objective, fixed = [float(centre @ centre)], False
+    objective, fixed, all_at_once = [float(centre @ centre)], False, True
     while not fixed and len(objective) <= PASSES and not settled(objective, gain):
-        after = match(features.symmetry, centre.astype(rows.dtype), rows, signed=signed, start=found)
-        fixed = same(after, found)
+        if all_at_once:
+            after = match(features.symmetry, centre.astype(rows.dtype), rows, signed=signed, start=found)
+        else:
+            after = _one_by_one(features, rows, weights, found, centre, signed)
+        still = same(after, found)
+        fixed = still and (not all_at_once or len(rows) > FEW)
+        all_at_once = not still
         found = after
-        if not fixed:
+        if not still:
             centre = centre_of(features, rows, weights, found)
             objective.append(float(centre @ centre))
     return Barycentre(found, centre, tuple(objective), fixed)
+
+
+FEW = 100
+"""Largest number of rows that are also matched one by one to the mean of the others."""
+
+
+def _one_by_one(
+    features: Features, rows: np.ndarray, weights: np.ndarray, start: Matched, centre: np.ndarray, signed: bool
+) -> Matched:
+    """Match each row to the mean of the others, one after the other.
+
+    A row that is part of the mean holds on to its own order: with x the row in the frame, w its share of the weights
+    and m the mean, <m, P x> has the term w <x, P x>. Without it, |m|^2 = w^2 |x|^2 + 2 w <m - w x, P x> + ... still
+    never decreases, and more units move (algorithm 3 of Ainsworth et al. 2023).
+    """
+    units, signs = start.units.copy(), start.signs.copy()
+    mean, shares = centre.copy(), weights / weights.sum()
+    for number, (row, share) in enumerate(zip(rows, shares, strict=True)):
+        mine = Matched(units[number : number + 1], signs[number : number + 1], np.zeros(1), 0)
+        mean -= share * centre_of(features, row[None], np.ones(1), mine)
+        after = match(features.symmetry, mean.astype(rows.dtype), row[None], signed=signed, start=mine)
+        units[number], signs[number] = after.units[0], after.signs[0]
+        mean += share * centre_of(features, row[None], np.ones(1), after)
+    return Matched(units, signs, start.objective, 1)
 
 
 def settled(objective: Sequence[float], gain: float) -> bool:
