@@ -23,6 +23,7 @@ from scipy.optimize import linear_sum_assignment
 
 from bnn_atlas.symmetry.features import ROUNDING, Features, Products
 from bnn_atlas.symmetry.groups import Group, Symmetry
+from bnn_atlas.symmetry.moments import touched
 from bnn_atlas.symmetry.permutation import compose, rows_of, transform, transpositions
 from bnn_atlas.traces.draws import Draws
 
@@ -130,9 +131,10 @@ def products(features: Features, reference: np.ndarray, draws: np.ndarray) -> Pr
 
 def _products(symmetry: Symmetry, reference: np.ndarray, draws: np.ndarray) -> Products:
     similarity = {group.name: similarities(symmetry, group, reference, draws) for group in symmetry.groups}
-    unmoved = sum(np.trace(each, axis1=1, axis2=2, dtype=np.float64) for each in similarity.values())
-    rounding = ROUNDING[draws.dtype] * float(np.linalg.norm(reference)) * np.linalg.norm(draws, axis=1)
-    return Products(similarity, rounding, _dots(reference, draws) - unmoved)
+    lengths = np.sqrt(np.einsum("mp,mp->m", draws, draws))
+    rounding = ROUNDING[draws.dtype] * float(np.linalg.norm(reference)) * lengths
+    unmoved = np.flatnonzero(~touched(symmetry, smallest=1))
+    return Products(similarity, rounding, _dots(reference[unmoved], draws[:, unmoved]))
 
 
 def _matched(symmetry: Symmetry, found: Products, signed: bool, start: Matched | None, orders: int) -> Matched:

@@ -252,11 +252,11 @@ class Variants:
         return found
 
 
-def touched(symmetry: Symmetry) -> np.ndarray:
-    """Which parameters [P] permutations can move."""
+def touched(symmetry: Symmetry, smallest: int = 2) -> np.ndarray:
+    """Which parameters [P] belong to units of groups of at least this size; two units can be permuted."""
     moved = np.zeros((1, symmetry.layout.size), dtype=bool)
     for group in symmetry.groups:
-        for place in group.places if group.size > 1 else ():
+        for place in group.places if group.size >= smallest else ():
             along = view_of(symmetry, place, moved)
             along[:, place.start : place.start + place.blocks * group.size * place.inner] = True
     return moved[0]
