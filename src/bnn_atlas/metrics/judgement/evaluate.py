@@ -119,6 +119,44 @@ def score(
         run: further facts about the run.
         max_bytes: working memory; no value depends on it.
     """
+    found = diagnose(pool, summary, run, max_bytes=max_bytes)
+    measurements = [
+        *measure.prediction_measurements(summary, data.y_test, data.y_scale, run.identity.method, run.published),
+        *found.functions_and_weights,
+        *log_score_measurements(summary, data.y_test),
+        *found.sampling,
+    ]
+    if method(run.identity.method).kind_of_draws.are_chain:
+        measurements.append(reference_measurement(measurements))
+    return Scored(
+        as_rows(run.identity, measurements, summary),
+        as_rows(run.identity, found.rates, summary),
+        found.parameters,
+        found.functions,
+        running_frame(summary),
+        sampler_frame(found.chains, summary),
+        curve_frame(found.chains, found.functions, summary),
+    )
+
+
+class Diagnosis(NamedTuple):
+    """Diagnostics of the chains, for which no targets are needed."""
+
+    functions_and_weights: list[Measurement]
+    """Convergence of parameters, function values and noise."""
+    sampling: list[Measurement]
+    """What the sampler reported, log densities, cost, and excluded chains."""
+    rates: list[Measurement]
+    """Measurements that depend on wall time."""
+    parameters: pd.DataFrame
+    """One row per scalar parameter that is diagnosed (`parquet.PARAMETER_SCHEMA`)."""
+    functions: pd.DataFrame
+    """One row per function value (`parquet.FUNCTION_SCHEMA`)."""
+    chains: ChainStatistics
+
+
+def diagnose(pool: Draws, summary: PredictiveSummary, run: RunFacts, *, max_bytes: int = MAX_BYTES) -> Diagnosis:
+    """Diagnose the chains of a pool of draws, from its predictions with or without targets; arguments as in `score`."""
     kept, draws = summary.kept, pool.draws
     parameters = diagnose_parameters(pool, kept, max_bytes, MOST_PARAMETERS)
     functions = diagnose_functions(summary, max_bytes)
@@ -132,12 +170,7 @@ def score(
     gradients = gradient_measurements(rated, chains.chains, run.cost, run.batch_rows)
     sampled = next((row.value for row in gradients if row.metric == "gradients_sampling"), None)
     steps = run.cost.sampling.steps if run.cost else None
-    measurements = [
-        *measure.prediction_measurements(summary, data.y_test, data.y_scale, run.identity.method, run.published),
-        *convergence,
-        *layer_measurements(parameters),
-        *noise_measurements(summary),
-        *log_score_measurements(summary, data.y_test),
+    sampling = [
         *log_posterior_measurements(pool, kept, max_bytes),
         *marginal_measurements(pool, kept, run.prior_sd, max_bytes),
         *dead_input_measurements(pool, kept, run.dead_inputs, max_bytes),
@@ -154,16 +187,14 @@ def score(
         *exclusion_measurements(summary),
     ]
     if method(run.identity.method).kind_of_draws.are_chain:
-        measurements += settling_measurements(pool, kept, max_bytes)
-        measurements.append(reference_measurement(measurements))
-    return Scored(
-        as_rows(run.identity, measurements, summary),
-        as_rows(run.identity, time_measurements(rated, sampled, run.cost), summary),
+        sampling += settling_measurements(pool, kept, max_bytes)
+    return Diagnosis(
+        [*convergence, *layer_measurements(parameters), *noise_measurements(summary)],
+        sampling,
+        time_measurements(rated, sampled, run.cost),
         parameters,
         functions,
-        running_frame(summary),
-        sampler_frame(chains, summary),
-        curve_frame(chains, functions, summary),
+        chains,
     )
 
 
