@@ -212,21 +212,7 @@ def under_over(shown: Sequence[Shown]) -> Drawing:
     """
     asked, shown, missing = shown, *_apart(shown)
     every = read_functions(shown)
-    thinned = [functions.at_most(MOST_DRAWS) for functions in every]
-    noise = [noisy(one) for one in thinned]
-    curves = []
-    for one, edges in zip(thinned, noise, strict=True):
-        chosen = np.unique(np.linspace(0, len(one.mean) - 1, SAMPLED).round().astype(np.int64))
-        bands = [Curve("functions", *np.quantile(one.mean, LEVELS, axis=0)), Curve("with noise", *edges)]
-        draws = [Curve("draw", single, number=i) for i, single in enumerate(one.mean[chosen])]
-        curves.append([_mean(one), *bands, *draws])
-    figure, axes = _panels(
-        every, curves, [NETWORK] * len(every), 2.05, columns=3, unit=", standardised", missing=missing
-    )
-    for ax, one in zip(axes, every, strict=True):
-        ax.text(0.02, 0.02, one.remark, transform=ax.transAxes, fontsize=6, color=style.GREY)
-    axes[0].set_ylim(*target_limits(every, noise, ROOM))
-    _legend(figure, NETWORK, {"functions": "90% of functions", "with noise": "90% with noise", "draw": "single draws"})
+    figure, curves = draw_networks(every, missing=missing)
     columns = ["label", "series", "number", "x", "value", "high"]
     return Drawing(figure, _table(every, curves, shown)[columns].astype({"number": "Int64"}), names=names(asked))
 
@@ -242,6 +228,32 @@ def _apart(shown: Sequence[Shown]) -> tuple[list[Shown], dict[int, tuple[str, st
         whole = "; ".join(f"{name} ({why})" for name, why in missing.values())
         raise ValueError(f"no run is left to draw, all diverged: {whole}; give them smaller steps or a better start")
     return [one for one, why in zip(shown, reasons, strict=True) if not why], missing
+
+
+def draw_networks(
+    every: Sequence[Functions], unit: str = ", standardised", *, with_noise: bool = True,
+    missing: Mapping[int, tuple[str, str]] = MappingProxyType({}),
+) -> tuple[Figure, list[list[Curve]]]:  # fmt: skip
+    """The panels of `under_over`, and what they draw; without noise, only the functions."""
+    thinned = [functions.at_most(MOST_DRAWS) for functions in every]
+    looks = NETWORK if with_noise else {series: look for series, look in NETWORK.items() if series != "with noise"}
+    limits, curves = [], []
+    for one in thinned:
+        chosen = np.unique(np.linspace(0, len(one.mean) - 1, SAMPLED).round().astype(np.int64))
+        edges = np.quantile(one.mean, LEVELS, axis=0)
+        bands = [Curve("functions", *edges)]
+        if with_noise:
+            edges = noisy(one)
+            bands.append(Curve("with noise", *edges))
+        draws = [Curve("draw", single, number=i) for i, single in enumerate(one.mean[chosen])]
+        curves.append([_mean(one), *bands, *draws])
+        limits.append(edges)
+    figure, axes = _panels(every, curves, [looks] * len(every), 2.05, columns=3, unit=unit, missing=missing)
+    for ax, one in zip(axes, every, strict=True):
+        ax.text(0.02, 0.02, one.remark, transform=ax.transAxes, fontsize=6, color=style.GREY)
+    axes[0].set_ylim(*target_limits(every, limits, ROOM))
+    _legend(figure, looks, {"functions": "90% of functions", "with noise": "90% with noise", "draw": "single draws"})
+    return figure, curves
 
 
 def _mean(functions: Functions) -> Curve:

@@ -55,7 +55,7 @@ def calibration(shown: Sequence[Shown]) -> Drawing:
         common = {"label": one.label, "run": one.run, "split": one.split, "rows": pit.shape[-1]}
         parts.append(pd.concat([found, fewer]).assign(**common))
     table = pd.concat(parts, ignore_index=True)[["label", "run", "split", "metric", "chains", "at", "value", "rows"]]
-    return Drawing(_figure(table), table)
+    return Drawing(draw_calibration(table), table)
 
 
 def _coverage_of_fewer(pit: np.ndarray, levels: pd.Series) -> pd.DataFrame:
@@ -68,7 +68,8 @@ def _coverage_of_fewer(pit: np.ndarray, levels: pd.Series) -> pd.DataFrame:
     return pd.concat(rows) if rows else pd.DataFrame()
 
 
-def _figure(table: pd.DataFrame) -> Figure:
+def draw_calibration(table: pd.DataFrame) -> Figure:
+    """The figure of a table with the columns of `calibration`."""
     labels = list(dict.fromkeys(table["label"]))
     width = style.TEXT_WIDTH if len(labels) > 2 else style.COLUMN_WIDTH
     figure = Figure(figsize=(width, 3.6))
