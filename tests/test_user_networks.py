@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -10,12 +11,15 @@ import pytest
 from flax import linen as nn
 from flax import nnx
 from jax import numpy as jnp
+from scipy.special import logsumexp
 from scipy.stats import laplace, norm
+from scipy.stats import t as student_t
 
 import bnn_atlas as atlas
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.data import DataError
 from bnn_atlas.library.networks import user_network
+from bnn_atlas.methods.laplace.curvature import gauss_newton, gauss_newton_diagonal
 from bnn_atlas.models.networks import ShapeError
 from tests.methods.harness import CHAINS, FITS, METHODS, SMALL, assert_moments
 
@@ -502,3 +506,137 @@ def test_draws_are_read_by_the_names_of_the_users_network() -> None:
         draws["first/v"]
     with pytest.raises(ValueError, match="whole"):
         draws.select(parameters=["first/w[0,0]"])["first/w"]
+
+
+def with_noise(outputs: Any, targets: Any, log_sigma: Any) -> Any:
+    """The likelihood `learned_noise`."""
+    return jax.scipy.stats.norm.logpdf(targets, outputs[:, 0], jnp.exp(log_sigma))
+
+
+def heavy_tailed(outputs: Any, targets: Any, log_scale: Any, freedom: float = 4.0) -> Any:
+    return jax.scipy.stats.t.logpdf(targets, freedom, outputs[:, 0], jnp.exp(log_scale))
+
+
+def first_output(outputs: Any) -> Any:
+    return outputs[:, 0]
+
+
+SHORT = {"kind": "hmc", "steps": 8, "step_size": 0.02, "trajectory_length": 0.1}
+
+
+def test_a_likelihood_of_the_users_is_the_named_one_if_it_says_the_same() -> None:
+    mine = atlas.posterior_of(function, X, Y, start=pytree(), likelihood=with_noise, mean=first_output)
+    named = atlas.posterior_of(function, X, Y, start=pytree())
+    assert mine.density.layout == named.density.layout
+    ours, theirs = (atlas.sample(one, SHORT, chains=2) for one in (mine, named))
+    np.testing.assert_allclose(ours.read(), theirs.read(), atol=2e-5)
+    first, second = ours.predict(X, Y), theirs.predict(X, Y)
+    for name in ("log_density_by_chain", "log_density_by_draw", "running_lppd", "mean", "second_moment"):
+        np.testing.assert_allclose(getattr(first, name), getattr(second, name), atol=2e-4)
+    np.testing.assert_allclose(first.function_draws, second.function_draws, atol=1e-4)
+    ours, theirs = (one.score(X, Y).query("at == ''").set_index("metric") for one in (ours, theirs))
+    shared = ["lppd", "nll", "rmse", "rhat_function_max", "log_likelihood", "lppd_chain_max"]
+    np.testing.assert_allclose(ours.loc[shared, "value"], theirs.loc[shared, "value"], rtol=1e-3)
+
+
+def test_the_density_of_heavy_tails_is_that_of_scipy() -> None:
+    posterior = atlas.posterior_of(function, X, Y, start=pytree(), likelihood=heavy_tailed)
+    assert [p.name for p in posterior.density.layout.parameters][-1] == "log_scale"
+    draws = atlas.sample(posterior, SHORT, chains=2)
+    means = np.stack([np.asarray(function(tree, X)) for tree in trees(posterior, draws)])
+    scales = np.exp(draws["log_scale"].reshape(-1, 1))
+    rows = student_t(4.0, means, scales).logpdf(Y)
+    expected = logsumexp(rows, axis=0) - np.log(len(rows))
+    scores = draws.score(X, Y).query("at == ''").set_index("metric")
+    np.testing.assert_allclose(scores.loc["lppd", "value"], expected.mean(), rtol=1e-4)
+    assert np.isnan(scores.loc["rmse", "value"])
+    assert "mean=" in scores.loc["rmse", "note"]
+    with pytest.raises(DataError, match="mean="):
+        draws.predict_draws(X)
+    data = atlas.to_arviz(posterior, draws)
+    np.testing.assert_allclose(data["log_likelihood"]["y"].to_numpy().reshape(rows.shape), rows, rtol=1e-3, atol=1e-3)
+    assert "posterior_predictive" not in data
+
+
+def trees(posterior: atlas.NetworkPosterior, draws: Any) -> list[Any]:
+    return [posterior.as_pytree(theta) for theta in draws.read().reshape(-1, draws.size)]
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_every_method_runs_with_a_likelihood_of_the_users(kind: str) -> None:
+    posterior = atlas.posterior_of(function, X, Y, start=pytree(), likelihood=heavy_tailed, mean=first_output)
+    draws = atlas.sample(posterior, {"kind": kind, **METHODS[kind]}, chains=2)
+    assert np.isfinite(draws.score(X, Y).set_index("metric")["value"][["lppd", "rmse"]]).all()
+
+
+def test_the_curvature_of_a_gaussian_is_that_of_the_named_one() -> None:
+    def known_noise(outputs: Any, targets: Any) -> Any:
+        return jax.scipy.stats.norm.logpdf(targets, outputs[:, 0], 0.3)
+
+    found = []
+    for likelihood in (known_noise, {"kind": "gaussian", "sigma": 0.3}):
+        posterior = atlas.posterior_of(function, X, Y, start=pytree(), likelihood=likelihood)
+        (theta,) = jnp.asarray(atlas.starting_points(posterior, 1))
+        select = np.arange(posterior.density.layout.size)
+        found.append(gauss_newton(posterior.density, posterior.data, theta, select, piece=7))
+        diagonal = gauss_newton_diagonal(posterior.density, posterior.data, theta)
+        np.testing.assert_allclose(diagonal, jnp.diag(found[-1]), rtol=1e-4)
+    np.testing.assert_allclose(*found, rtol=2e-4, atol=1e-3)
+
+
+def test_a_convex_density_adds_no_curvature() -> None:
+    """Far in the tails of a t distribution the log density is convex."""
+    posterior = atlas.posterior_of(function, X, Y + 100, start=pytree(), likelihood=heavy_tailed)
+    (theta,) = jnp.asarray(atlas.starting_points(posterior, 1))
+    network = np.arange(posterior.density.network.layout.size)
+    curvature = gauss_newton(posterior.density, posterior.data, theta, network)
+    assert np.linalg.eigvalsh(curvature).min() > -1e-3
+    np.testing.assert_allclose(curvature, 0, atol=1e-2)
+
+
+def test_draws_of_another_likelihood_are_not_taken_for_these(tmp_path: Path) -> None:
+    def of(likelihood: Callable[..., Any], mean: Any = None) -> atlas.NetworkPosterior:
+        return atlas.posterior_of(function, X, Y, start=pytree(), likelihood=likelihood, mean=mean)
+
+    def renamed(outputs: Any, targets: Any, log_scale: Any) -> Any:
+        return heavy_tailed(outputs, targets, log_scale)
+
+    def lighter(outputs: Any, targets: Any, log_scale: Any) -> Any:
+        return heavy_tailed(outputs, targets, log_scale, freedom=5.0)
+
+    lighter.__name__ = renamed.__name__
+    draws = atlas.sample(of(renamed), SHORT, chains=2, folder=tmp_path)
+    written = (tmp_path / "chains" / "zarr.json").stat().st_mtime_ns
+    atlas.sample(of(renamed), SHORT, chains=2, folder=tmp_path)
+    assert (tmp_path / "chains" / "zarr.json").stat().st_mtime_ns == written
+    with pytest.raises(DataError, match="likelihood"):
+        atlas.predict(of(lighter), draws, X)
+    kept = draws.read()
+    assert not np.array_equal(atlas.sample(of(lighter), SHORT, chains=2, folder=tmp_path).read(), kept)
+
+
+def test_a_prior_of_the_likelihoods_own_parameter() -> None:
+    priors = {"log_scale": {"kind": "normal", "scale": 0.1}, "*": "standard_normal"}
+    for prior, scale in ((priors, 0.1), ({"first*": "standard_normal", "last*": "standard_normal"}, 1.0)):
+        posterior = atlas.posterior_of(function, X, Y, start=pytree(), likelihood=heavy_tailed, prior=prior)
+        assert float(posterior.data.prior.scale[-1]) == pytest.approx(scale)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "mean", "error", "words"),
+    [
+        (lambda o, y: jnp.sum(-((y - o[:, 0]) ** 2)), None, ShapeError, "one number for each row"),
+        (lambda o, y: -((y - o) ** 2), None, ShapeError, r"outputs\[:, 0\]"),
+        (lambda o, y: -((y - o[:, 0] - jnp.mean(y)) ** 2), None, DataError, "by itself"),
+        (lambda o: o[:, 0], None, DataError, "targets"),
+        (lambda *given: given[0], None, DataError, "by name"),
+        (lambda o, y: y @ o.T, None, ShapeError, "fails"),
+        (with_noise, lambda o, nu: o[:, 0], DataError, "nu"),
+        (with_noise, lambda o: o, ShapeError, "one number"),
+        ("gaussian", first_output, DataError, "mean"),
+        (3, None, ConfigError, "likelihood"),
+    ],
+)
+def test_what_cannot_be_a_likelihood_is_refused(likelihood: Any, mean: Any, error: Any, words: str) -> None:
+    with pytest.raises(error, match=words):
+        atlas.posterior_of(function, X, Y, start=pytree(), likelihood=likelihood, mean=mean)

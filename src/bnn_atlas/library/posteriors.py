@@ -129,7 +129,8 @@ def posterior_of(
     x: "ArrayLike | None" = None,
     y: "ArrayLike | None" = None,
     *,
-    likelihood: str | Mapping[str, Any] = "learned_noise",
+    likelihood: "str | Mapping[str, Any] | Callable[..., Any]" = "learned_noise",
+    mean: "Callable[..., Any] | None" = None,
     prior: "str | Mapping[str, Any] | Callable[[Any], Any]" = "standard_normal",
     start: Any = None,
     stochastic: Collection[str] | None = None,
@@ -145,8 +146,13 @@ def posterior_of(
             [n, outputs] or [n]; or, without x and y, a function of parameters that returns a log density.
         x: inputs, as in `build_posterior`.
         y: targets, as in `build_posterior`.
-        likelihood: kind of the likelihood, or its settings. The network has one output for a regression, two for
-            `heteroscedastic`, and one per class for `categorical`.
+        likelihood: kind of the likelihood, its settings, or a function of outputs [n, outputs] and targets [n] that
+            returns the log density of every row [n]. The network has one output for a regression, two for
+            `heteroscedastic`, one per class for `categorical`, and any number for a function. Further arguments of a
+            function that have no default are parameters of the likelihood, such as a `log_scale`: numbers that start
+            at 0, have a standard normal prior unless `prior` says otherwise, and are sampled with the network's.
+        mean: for a likelihood of your own, a function of outputs (and of the likelihood's parameters by name) that
+            returns the predictive mean [n]; without it, draws have a density but no RMSE, mean or band.
         prior: kind of the prior, its settings, settings by patterns of names (`{"head*": {...}, "*": {...}}`; the first
             match counts), or a function of the parameters that returns their log density.
         start: a pytree of parameters, such as trained weights, from which chains start. Required for a function; taken
@@ -167,9 +173,10 @@ def posterior_of(
 
     from bnn_atlas import arrays
     from bnn_atlas.config.language.base import MOST, WIDEST, validated
-    from bnn_atlas.config.parts.posterior import CategoricalLikelihood
+    from bnn_atlas.config.parts.posterior import CategoricalLikelihood, GaussianLikelihood
     from bnn_atlas.config.parts.user import UserPosteriorConfig
     from bnn_atlas.data import DataError
+    from bnn_atlas.library.likelihoods import likelihood_of
     from bnn_atlas.library.networks import user_density, user_network
     from bnn_atlas.library.priors import prior_of
     from bnn_atlas.models.layout import Layout
@@ -192,28 +199,37 @@ def posterior_of(
         columns = arrays.column_names(x)
         rows = arrays.rows(x, dtype, vocabulary=arrays.count(vocabulary, "vocabulary", 0, MOST))
         user = user_network(network, rows[:2], start, stochastic, dtype)
+    own = callable(likelihood) and y is not None
+    chosen: Any = {"kind": likelihood} if isinstance(likelihood, str) else likelihood
+    if mean is not None and not own:
+        raise DataError("mean belongs to a likelihood given as a function: leave it out")
+    if own:
+        targets = arrays.targets(y, GaussianLikelihood(), 0, dtype, count=len(rows))
+        first = slice(0, max(2, user.outputs + 1))
+        chosen = likelihood_of(chosen, mean, user, rows[first], targets[first])
     named = {
         "model": {"name": user.name, "digest": user.digest},
-        "likelihood": {"kind": likelihood} if isinstance(likelihood, str) else likelihood,
+        "likelihood": chosen,
         "temperature": temperature,
         "float64": float64,
     }
     built = prior_of(prior, user)
     config = validated(UserPosteriorConfig, named | {"prior": built.settings}, "posterior")
+    valid: Any = config.likelihood
     if y is not None:
         classes = arrays.count(classes, "classes", 0, WIDEST)
-        targets = arrays.targets(y, config.likelihood, classes, dtype, count=len(rows))
-        categorical = isinstance(config.likelihood, CategoricalLikelihood)
+        targets = arrays.targets(y, valid, classes, dtype, count=len(rows))
+        categorical = isinstance(valid, CategoricalLikelihood)
         classes = arrays.classes_in(targets, classes) if categorical else 0
-        needed = outputs_needed(config.likelihood, classes)
+        needed = user.outputs if own else outputs_needed(valid, classes)
         if user.outputs != needed:
             raise ShapeError(
-                f"{user.name} has {user.outputs} outputs, but likelihood '{config.likelihood.kind}' needs {needed}"
+                f"{user.name} has {user.outputs} outputs, but likelihood '{valid.kind}' needs {needed}"
                 + (f", one for each class (classes: {classes})" if categorical else "")
             )
-    layout = Layout(user.network.layout.parameters + extra_parameters(config.likelihood))
+    layout = Layout(user.network.layout.parameters + extra_parameters(valid))
     family, values = built.build(config.prior, layout, dtype)
-    target = density.Posterior(layout, user.network, config.likelihood, family, config.temperature)
+    target = density.Posterior(layout, user.network, valid, family, config.temperature)
     data = density.posterior_data(rows, targets, density.Prior(family, values), vocabulary=vocabulary, classes=classes)
     return NetworkPosterior(target, data, config, classes, vocabulary, columns, user)
 

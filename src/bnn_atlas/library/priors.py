@@ -15,16 +15,15 @@ from bnn_atlas.config.parts.priors import PriorConfig, StandardNormalPrior
 from bnn_atlas.data import DataError
 from bnn_atlas.library.networks import UserNetwork, digest_of, traced
 from bnn_atlas.models.layout import Layout
-from bnn_atlas.posterior.likelihoods import LOG_SIGMA
 from bnn_atlas.posterior.prior_densities import NORMAL, Family, Prior, PriorValues, build_prior, log_prior_gain
 
 
 def priors_by_name(priors: Mapping[str, PriorConfig], layout: Layout, dtype: Any) -> Prior:
     """The product of priors of groups of parameters.
 
-    Each parameter has the prior of the first pattern that its name matches (`head*`, `*/kernel`, `*`). A learned noise
-    that matches no pattern has a standard normal prior. If all priors are normal, the product is of the family
-    `normal`.
+    Each parameter has the prior of the first pattern that its name matches (`head*`, `*/kernel`, `*`). A parameter of
+    the likelihood, such as a learned noise, has a standard normal prior if it matches no pattern. If all priors are
+    normal, the product is of the family `normal`.
 
     Raises:
         DataError: a parameter matches no pattern, or a pattern is not the first match of any parameter.
@@ -32,7 +31,7 @@ def priors_by_name(priors: Mapping[str, PriorConfig], layout: Layout, dtype: Any
     groups: dict[str, list[int]] = {}
     for place, parameter in enumerate(layout.parameters):
         matched = next((pattern for pattern in priors if fnmatchcase(parameter.name, pattern)), None)
-        if matched is None and parameter != LOG_SIGMA:
+        if matched is None and parameter.layer is not None:
             raise DataError(
                 f"prior: '{parameter.name}' matches none of {', '.join(priors)}: add it, or '*' for all others"
             )

@@ -11,6 +11,7 @@ from jax import numpy as jnp
 
 from bnn_atlas.config.parts.posterior import CategoricalLikelihood, LikelihoodConfig, ModelConfig
 from bnn_atlas.config.parts.priors import PriorConfig
+from bnn_atlas.config.parts.user import AnyLikelihood, UserLikelihoodConfig
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.models.networks import CACHE_LINE, Network, build_network, over_orbit
 from bnn_atlas.placement import BY_ROWS, DATA_AXIS, EVERYWHERE
@@ -84,7 +85,7 @@ class Posterior(NamedTuple):
 
     layout: Layout
     network: Network
-    likelihood: LikelihoodConfig
+    likelihood: AnyLikelihood
     family: Family
     temperature: float
     micro_batches: int = 1
@@ -278,11 +279,16 @@ class Posterior(NamedTuple):
         return Evaluation(LogDensity(value, prior), (gradient + prior_gradient) / self.temperature)
 
     def predict(self, theta: Array, x: Array) -> Predictive:
-        """Predictive distribution of draws theta [b, P] at rows x [n, ...], one draw at a time."""
+        """Predictive distribution of draws theta [b, P] at rows x [n, ...], one draw at a time.
+
+        With a user's likelihood, `mean` has the network's outputs [b, n, outputs] and there is no scale.
+        """
 
         def one(vector: Array) -> Predictive:
             outputs, extra = self._forward(vector, self.network.arrange(x))
             outputs = outputs[:, : len(x)]
+            if isinstance(self.likelihood, UserLikelihoodConfig):
+                return Predictive(mean=outputs.T)
             if isinstance(self.likelihood, CategoricalLikelihood):
                 return Predictive(log_probs=jax.nn.log_softmax(outputs.T, axis=-1))
             log_sigma = noise(self.likelihood, outputs, extra).log_sigma

@@ -15,6 +15,7 @@ from bnn_atlas.config.parts.posterior import (
     LearnedNoiseLikelihood,
     LikelihoodConfig,
 )
+from bnn_atlas.config.parts.user import AnyLikelihood, UserLikelihoodConfig
 from bnn_atlas.models.layout import Parameter
 
 LOG_SIGMA = Parameter("log_sigma", (), "scale", None, 1, 1)
@@ -42,12 +43,14 @@ def outputs_needed(config: LikelihoodConfig, classes: int) -> int:
             return 1
 
 
-def extra_parameters(config: LikelihoodConfig) -> tuple[Parameter, ...]:
+def extra_parameters(config: AnyLikelihood) -> tuple[Parameter, ...]:
     """Parameters of the likelihood, which follow the network's parameters."""
+    if isinstance(config, UserLikelihoodConfig):
+        return tuple(Parameter(name, (), "scale", None, 1, 1) for name in config.parameters)
     return (LOG_SIGMA,) if isinstance(config, LearnedNoiseLikelihood) else ()
 
 
-def noise(config: LikelihoodConfig, outputs: Array, extra: Array) -> Noise:
+def noise(config: AnyLikelihood, outputs: Array, extra: Array) -> Noise:
     """Gaussian noise model of outputs [outputs, rows]; `extra` holds the likelihood's own parameters."""
     match config:
         case GaussianLikelihood():
@@ -67,8 +70,11 @@ def noise(config: LikelihoodConfig, outputs: Array, extra: Array) -> Noise:
             raise TypeError(f"{config.kind} has no Gaussian noise")
 
 
-def log_density(config: LikelihoodConfig, outputs: Array, extra: Array, y: Array) -> Array:
+def log_density(config: AnyLikelihood, outputs: Array, extra: Array, y: Array) -> Array:
     """Log density log p(y_i | outputs_i) of every row [rows]."""
+    if isinstance(config, UserLikelihoodConfig):
+        own = dict(zip(config.parameters, extra, strict=True))
+        return jnp.asarray(config.log_density(outputs.T, y, **own), outputs.dtype)
     if isinstance(config, CategoricalLikelihood):
         log_probs = jax.nn.log_softmax(outputs, axis=0)
         return jnp.take_along_axis(log_probs, y[None, :], axis=0)[0]
@@ -78,9 +84,13 @@ def log_density(config: LikelihoodConfig, outputs: Array, extra: Array, y: Array
 
 
 def log_likelihood(
-    config: LikelihoodConfig, outputs: Array, extra: Array, y: Array, weights: Array | None = None
+    config: AnyLikelihood, outputs: Array, extra: Array, y: Array, weights: Array | None = None
 ) -> Array:
     """sum_i w_i log p(y_i | outputs_i), w_i = 1 without `weights` [rows]; a NaN row makes the sum NaN."""
+    if isinstance(config, UserLikelihoodConfig):
+        if weights is not None:  # added rows have the target 0, at which a density may be 0
+            y = jnp.where(weights > 0, y, y[0])
+        return _total(log_density(config, outputs, extra, y), weights)
     if isinstance(config, CategoricalLikelihood):
         return _total(log_density(config, outputs, extra, y), weights)
     return _gaussian_log_likelihood(config, outputs, extra, y, weights)

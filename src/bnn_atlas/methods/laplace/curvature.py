@@ -5,6 +5,9 @@ Lambda_i is the Fisher information of the likelihood in those outputs. Lambda_i 
 categorical likelihood, and for the Gaussian likelihood with known noise, Lambda_i is the Hessian itself (Martens 2020,
 New Insights and Perspectives on the Natural Gradient Method). With Lambda_i = L_i L_i^T, everything is computed from
 the rows of L_i^T J_i.
+
+The Fisher information of a user's likelihood is not known. Lambda_i is then the negative Hessian at the observed target
+without its negative eigenvalues, which is the Hessian itself if the log density is concave in the outputs.
 """
 
 import math
@@ -17,12 +20,13 @@ from flax import linen as nn
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.parts.posterior import CategoricalLikelihood, LikelihoodConfig
+from bnn_atlas.config.parts.posterior import CategoricalLikelihood
+from bnn_atlas.config.parts.user import AnyLikelihood, UserLikelihoodConfig
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.models.mlp import FeatureMajorDense
 from bnn_atlas.placement import DATA_AXIS
 from bnn_atlas.posterior.density import Posterior, PosteriorData
-from bnn_atlas.posterior.likelihoods import noise
+from bnn_atlas.posterior.likelihoods import log_density, noise
 
 PIECE_BYTES = 32 * 2**20
 """Bytes of memory for the Jacobians of rows that are computed together."""
@@ -35,7 +39,7 @@ class WeightedRows(NamedTuple):
     weights: Array
 
 
-def fisher_root(config: LikelihoodConfig, outputs: Array, extra: Array) -> Array:
+def fisher_root(config: AnyLikelihood, outputs: Array, extra: Array) -> Array:
     """L [outputs, column, rows] with L L^T the Fisher information of every row's target in outputs [outputs, rows].
 
     The likelihood's own parameters count as outputs after the network's. Gaussian: diag(1 / sigma, sqrt(2) d log
@@ -67,6 +71,8 @@ def gauss_newton(
         select: indices [p] of the scalars.
         piece: number of rows at a time; None for as many as fit `PIECE_BYTES`.
     """
+    if isinstance(posterior.likelihood, UserLikelihoodConfig):
+        return _observed(posterior, data, theta, select, piece, lambda rows: rows.T @ rows)
 
     def add(rows: WeightedRows) -> Array:
         jacobian = _scaled_jacobian(posterior, theta, select, rows)
@@ -79,6 +85,8 @@ def gauss_newton(
 def gauss_newton_diagonal(posterior: Posterior, data: PosteriorData, theta: Array, piece: int | None = None) -> Array:
     """Diagonal [P] of the curvature; arguments as for `gauss_newton`."""
     select = np.arange(posterior.layout.size)
+    if isinstance(posterior.likelihood, UserLikelihoodConfig):
+        return _observed(posterior, data, theta, select, piece, lambda rows: jnp.sum(rows**2, axis=0))
 
     def add(rows: WeightedRows) -> Array:
         return jnp.sum(_scaled_jacobian(posterior, theta, select, rows) ** 2, axis=(0, 1))
@@ -204,6 +212,41 @@ def _scaled_jacobian(posterior: Posterior, theta: Array, select: np.ndarray, row
         return jax.vmap(lambda column: pull(column)[0], in_axes=1)(root) * jnp.sqrt(weight)
 
     return jax.vmap(one)(rows.x, rows.weights)
+
+
+def _observed(
+    posterior: Posterior,
+    data: PosteriorData,
+    theta: Array,
+    select: np.ndarray,
+    piece: int | None,
+    square: Callable[[Array], Array],
+) -> Array:
+    """Sum over rows of `square` of L_i^T J_i [column, p], L_i L_i^T the negative Hessian without its negative part."""
+    size = posterior.network.layout.size
+
+    def one(x: Array, y: Array, weight: Array) -> Array:
+        arranged = posterior.network.arrange(x[None])
+
+        def respond(part: Array) -> Array:
+            vector = theta.at[select].set(part)
+            return jnp.concatenate([posterior.network.apply(vector[:size], arranged)[:, 0], vector[size:]])
+
+        def density(outputs: Array) -> Array:
+            network, extra = jnp.split(outputs, [len(outputs) - len(theta) + size])
+            return log_density(posterior.likelihood, network[:, None], extra, y[None])[0]
+
+        outputs, pull = jax.vjp(respond, theta[select])
+        values, vectors = jnp.linalg.eigh(-jax.hessian(density)(outputs))
+        root = vectors * jnp.sqrt(jnp.maximum(values, 0) * weight)
+        return jax.vmap(lambda column: pull(column)[0], in_axes=1)(root)
+
+    def add(rows: WeightedRows) -> Array:
+        jacobian = jax.vmap(one)(data.x[rows.x], data.y[rows.x], rows.weights)
+        return square(jacobian.reshape(-1, len(select)))
+
+    numbered = data._replace(x=jnp.arange(len(data.y)))
+    return _sum_over_rows(posterior, numbered, add, piece or _piece(posterior, theta, len(select)))
 
 
 def _piece(posterior: Posterior, theta: Array, numbers: int) -> int:

@@ -15,9 +15,10 @@ def log_score_measurements(summary: PredictiveSummary, y: np.ndarray) -> list[Me
     """R-hat and bulk ESS of the log score log p(y_i | theta) over the draws, at the kept rows.
 
     Unlike function values, the log score is one number per row for every likelihood, and the LPPD is an average of log
-    scores. Empty if no chain is left or there are fewer than four draws.
+    scores. Empty if no chain is left, if there are fewer than four draws, or for a likelihood of the user's own.
     """
-    if not len(summary.kept) or summary.draws < 4:
+    own = summary.task == "regression" and summary.log_noise_draws is None
+    if own or not len(summary.kept) or summary.draws < 4:
         return []
     draws = _log_scores(summary, y)
     found, rows = diagnose(draws), draws.shape[2]

@@ -59,7 +59,9 @@ def prediction_measurements(
     """
     if not len(summary.kept):
         return [Measurement(name, float("nan"), note=NO_CHAIN) for name in HEADLINES[summary.task]]
-    if summary.task == "regression":
+    if summary.task == "regression" and summary.pit is None:
+        found = [*_density(summary), _rmse_of_means(summary, y)]
+    elif summary.task == "regression":
         variants = _sommer(summary, y, method) if "sommer" in papers else []
         variants += _moments_izmailov(summary, y, y_scale) if "izmailov" in papers else []
         found = [*_density(summary), *_regression(summary, y, y_scale), *variants]
@@ -188,6 +190,13 @@ def _regression(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> li
         ),
         *_scores_of_mixture(summary, y, y_scale),
     ]
+
+
+def _rmse_of_means(summary: PredictiveSummary, y: np.ndarray) -> Measurement:
+    """RMSE under a user's likelihood, of which only the mean can be known; NaN if it is not."""
+    if summary.mean is None:
+        return Measurement("rmse", float("nan"), note="the predictive mean is not known: pass mean= to posterior_of")
+    return Measurement("rmse", averages.rmse(_of(summary, "mean"), y))
 
 
 def _scores_of_mixture(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> list[Measurement]:

@@ -289,8 +289,10 @@ def _scores(average: Parts, y: np.ndarray, y_scale: float, levels: np.ndarray) -
         return found | {(name, ""): float(values.mean()) for name, values in means.items()}
     if not average.moments:
         return found
+    rmse = averages.rmse(average.moments["mean"][None], y)
+    if "pit" not in average.moments:
+        return found | {("rmse", ""): rmse}
     mean, second, noise, pit = (average.moments[name] for name in MOMENTS)
-    rmse = averages.rmse(mean[None], y)
     matched = averages.moment_matched_log_density(mean[None], second[None], noise[None], y)
     covered = reliability.coverage(pit, levels)
     found |= {("rmse", ""): rmse, ("rmse_original_units", ""): rmse * y_scale}
