@@ -13,9 +13,21 @@ from packaging.requirements import Requirement
 from scipy.stats import norm
 
 import bnn_atlas
-from bnn_atlas import NetworkPosterior, build_posterior, open_pool, predict, sample, score, starting_points, to_arviz
+from bnn_atlas import (
+    NetworkPosterior,
+    PosteriorDraws,
+    build_posterior,
+    open_pool,
+    posterior_of,
+    predict,
+    sample,
+    score,
+    starting_points,
+    to_arviz,
+)
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.data import DataError
+from bnn_atlas.metrics.formulas.reliability import calibration_bins
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.compiled import kernel_name
 from bnn_atlas.traces.draws import ArrayDraws
@@ -288,6 +300,144 @@ def test_sampling_again_returns_the_same_draws_and_other_settings_new_ones(tmp_p
     assert not np.array_equal(sample(posterior, HMC, starts, folder, seed=1).read(), first)
     cold = build_posterior(X, LABELS, LINEAR | {"temperature": 0.5})
     assert not np.array_equal(sample(cold, HMC, starts, folder).read(), first)
+
+
+def of_posterior(posterior: NetworkPosterior, shift: float = 0.0) -> PosteriorDraws:
+    """Exact draws, with one chain shifted."""
+    found = exact_draws(posterior.density.layout)
+    found._draws[1] += shift
+    return PosteriorDraws(found, posterior)
+
+
+def ess(chains: np.ndarray) -> float:
+    """Bulk ESS of ArviZ."""
+    import arviz
+
+    return float(arviz.ess({"x": chains})["x"])
+
+
+def test_a_summary_trusts_exact_draws_and_distrusts_chains_at_two_places() -> None:
+    posterior = build_posterior(X, TARGETS, GAUSSIAN)
+    draws = of_posterior(posterior)
+    good, bad = draws.summary(), of_posterior(posterior, 1.0).summary(X[:9])
+    assert (good.verdict, bad.verdict) == ("fine", "do not trust")
+    assert list(good.table.index) == ["functions at 40 rows", "log posterior", "layer0.bias", "layer0.weight"]
+    assert list(bad.table["numbers"]) == [9, 1, 1, 2]
+    functions = draws.score(X, TARGETS).query("at == ''").set_index("metric")["value"]
+    assert good.table.loc["functions at 40 rows", "rhat"] == pytest.approx(functions["rhat_function_max"], rel=1e-6)
+    assert good.table.loc["layer0.bias", "ess_bulk"] == pytest.approx(ess(draws["layer0.bias"][..., 0]), rel=0.01)
+    assert bad.table.loc["layer0.weight", "rhat"] > 1.5
+    text = repr(bad)
+    assert text.startswith("2 chains of 1000 draws, 3 parameters: do not trust")
+    assert "R-hat of function values up to" in text
+
+
+def test_the_parameters_of_a_density_alone_are_judged() -> None:
+    posterior = posterior_of(lambda p: -0.5 * ((p["a"] ** 2).sum()), start={"a": np.zeros(3)})
+    for shift, verdict in ((0.0, "fine"), (3.0, "do not trust")):
+        summary = of_posterior_of(posterior, shift).summary()
+        assert summary.verdict == verdict
+        assert summary.table.index[0] == "3 parameters, evenly chosen"
+
+
+def of_posterior_of(posterior: NetworkPosterior, shift: float) -> PosteriorDraws:
+    values = np.random.default_rng(1).standard_normal((2, 1000, 3)) + np.array([0, shift])[:, None, None]
+    attributes = {"provenance": {"settings": {"method": {"kind": "hmc"}}}}
+    layout = posterior.density.layout
+    return PosteriorDraws(
+        ArrayDraws(Path("normal"), layout, values, {}, np.arange(2), np.arange(1000), attributes), posterior
+    )
+
+
+def test_draws_know_their_posterior(tmp_path: Path) -> None:
+    posterior = build_posterior(X, TARGETS, GAUSSIAN)
+    sample(posterior, HMC | {"step_size": 0.05}, chains=2, folder=tmp_path)
+    draws = open_pool(tmp_path, posterior)
+    np.testing.assert_array_equal(draws.predict(X).mean, predict(posterior, draws, X).mean)
+    assert draws.score(X, TARGETS).equals(score(posterior, draws, X, TARGETS))
+    assert draws.thin(20).predict_draws(X[:5]).mean.shape == (2, 3, 5)
+    with pytest.raises(DataError, match="posterior=posterior"):
+        open_pool(tmp_path / "pool.json").summary()
+    with pytest.raises(DataError, match="temperature"):
+        open_pool(tmp_path, build_posterior(X, TARGETS, GAUSSIAN | {"temperature": 2.0}))
+
+
+def by_count(outputs: Any, targets: Any) -> Any:
+    """A likelihood of the user's own."""
+    return -((targets - outputs[:, 0]) ** 2)
+
+
+def test_plots_of_draws() -> None:
+    x = X[:, :1]
+    posterior = build_posterior(x, TARGETS, GAUSSIAN)
+    theta = np.random.default_rng(0).normal([0.1, 0.9], 0.05, (3, 200, 2))
+    statistics = {name: -(theta**2).sum(axis=2) for name in ("log_likelihood", "log_prior")}
+    statistics["divergent"] = (np.arange(600).reshape(3, 200) % 150 == 7).astype(np.int32)
+    attributes = {"provenance": {"settings": {"method": {"kind": "hmc"}}}}
+    layout = posterior.density.layout
+    names = layout.names()
+    draws = PosteriorDraws(
+        ArrayDraws(Path("x"), layout, theta, statistics, np.arange(3), np.arange(200), attributes), posterior
+    )
+    trace = draws.plot_trace()
+    assert [ax.get_ylabel() for ax in trace.axes[::2]] == ["log posterior", *names]
+    np.testing.assert_array_equal(trace.axes[3].lines[1].get_ydata(), theta[1, :, 0])
+    pair = draws.plot_pair(names)
+    (marks,) = pair.axes[2].lines
+    assert len(marks.get_xdata()) == 4
+    at = np.linspace(-1, 1, 7)[:, None]
+    bands = draws.plot_bands(at).axes[0]
+    mean = next(line for line in bands.lines if line.get_linewidth() == 1.6)
+    np.testing.assert_allclose(mean.get_ydata(), theta[..., 0].mean() + theta[..., 1].mean() * at[:, 0], rtol=1e-4)
+    coverage = draws.plot_reliability(x, TARGETS).axes[0]
+    drawn = next(line for line in coverage.lines if line.get_marker() == "o")
+    table = draws.score(x, TARGETS).query("metric == 'coverage'")
+    np.testing.assert_allclose(drawn.get_ydata(), table["value"] - table["at"].astype(float), atol=1e-12)
+    for given, words in ((["layer0.weights"], "layer0.weight"), ([names[0]], "2 to 6")):
+        with pytest.raises(ValueError, match=words):
+            draws.plot_pair(given)
+    with pytest.raises(DataError, match="ascending"):
+        draws.plot_bands(at[::-1])
+    given = posterior_of(
+        lambda p, x: x * p["w"], x, TARGETS, start={"w": np.ones(1)}, likelihood=by_count, mean=lambda o: o[:, 0]
+    )
+    theta = np.random.default_rng(0).normal(1, 0.1, (2, 50, 1))
+    of_own = ArrayDraws(Path("o"), given.density.layout, theta, {}, np.arange(2), np.arange(50), attributes)
+    own = PosteriorDraws(of_own, given)
+    assert [text.get_text() for text in own.plot_bands().legends[0].texts] == [
+        "mean", "90% of functions", "single draws", "training rows"
+    ]  # fmt: skip
+    with pytest.raises(DataError, match="named likelihood"):
+        own.plot_reliability(x, TARGETS)
+    with pytest.raises(DataError, match="one input"):
+        of_posterior(build_posterior(X, TARGETS, GAUSSIAN)).plot_bands()
+
+
+def test_the_reliability_of_classes_is_a_curve_of_accuracy_against_confidence() -> None:
+    posterior = classifier()
+    layout = posterior.density.layout
+    theta = np.random.default_rng(0).normal(0, 0.3, (2, 20, layout.size)) + np.eye(layout.size)[2] * 2
+    attributes = {"provenance": {"settings": {"method": {"kind": "hmc"}}}}
+    draws = PosteriorDraws(ArrayDraws(Path("c"), layout, theta, {}, np.arange(2), np.arange(20), attributes), posterior)
+    figure = draws.plot_reliability(X, LABELS)
+    found = calibration_bins(draws.predict(X).probabilities.mean(axis=0), LABELS, 4)
+    drawn = next(line for line in figure.axes[0].lines if line.get_marker() == "o")
+    np.testing.assert_allclose(drawn.get_xdata(), found.confidence)
+    np.testing.assert_allclose(drawn.get_ydata(), found.accuracy)
+
+
+def test_bars_are_quiet_unless_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = build_posterior(X, TARGETS, GAUSSIAN)
+    method = HMC | {"step_size": 0.05}
+    sample(posterior, method, chains=1)
+    assert capsys.readouterr().err == ""
+    starts = starting_points(posterior, 1, training={"max_epochs": 3, "batch_size": None}, progress=True)
+    assert "training 1 network, at most 3 epochs" in capsys.readouterr().err
+    sample(posterior, method, starts, progress=True)
+    assert "step/s" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    sample(posterior, method, starts, progress=False)
+    assert capsys.readouterr().err == ""
 
 
 def test_training_lowers_the_loss_of_the_starting_points() -> None:

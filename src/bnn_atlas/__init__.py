@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bnn_atlas.export.reference_posterior import Reference, open_reference
     from bnn_atlas.library.alignment import Alignment, Symmetry, align
-    from bnn_atlas.library.draws import predict, predict_draws, sample, score, starting_points, to_arviz
+    from bnn_atlas.library.draws import PosteriorDraws, open_pool, sample, starting_points
     from bnn_atlas.library.estimators import AtlasClassifier, AtlasRegressor
     from bnn_atlas.library.posteriors import NetworkPosterior, build_posterior, posterior_of
+    from bnn_atlas.library.predictions import predict, predict_draws, score, to_arviz
     from bnn_atlas.runtime import configure
-    from bnn_atlas.traces.pool import open_pool
 
 __all__ = [
     "Alignment",
     "AtlasClassifier",
     "AtlasRegressor",
     "NetworkPosterior",
+    "PosteriorDraws",
     "Reference",
     "Symmetry",
     "align",
@@ -39,11 +40,11 @@ __all__ = [
 
 _ELSEWHERE = {
     "configure": "bnn_atlas.runtime",
-    "open_pool": "bnn_atlas.traces.pool",
     "Reference": "bnn_atlas.export.reference_posterior",
     "open_reference": "bnn_atlas.export.reference_posterior",
     **dict.fromkeys(("Alignment", "Symmetry", "align"), "bnn_atlas.library.alignment"),
     **dict.fromkeys(("AtlasClassifier", "AtlasRegressor"), "bnn_atlas.library.estimators"),
+    **dict.fromkeys(("predict", "predict_draws", "score", "to_arviz"), "bnn_atlas.library.predictions"),
     **dict.fromkeys(("NetworkPosterior", "build_posterior", "posterior_of"), "bnn_atlas.library.posteriors"),
 }
 

@@ -1,28 +1,142 @@
-"""Starting points of chains, draws, and predictions and scores of draws."""
+"""Starting points of chains, and draws with what can be asked of them."""
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryFile, mkdtemp
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bnn_atlas.library import plots, predictions
 from bnn_atlas.library.posteriors import NetworkPosterior, as_int32, check_posterior, rows_like, section, targets_like
+from bnn_atlas.library.summaries import DrawsSummary, summarise
+from bnn_atlas.traces.draws import Draws, Selection
 
 if TYPE_CHECKING:
-    import arviz
     import pandas
-    import xarray
+    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
-    from bnn_atlas.inference.problem import Predictor
     from bnn_atlas.metrics.gathering.summary import PredictiveSummary
     from bnn_atlas.posterior.density import Predictive
-    from bnn_atlas.traces.convert import Group
-    from bnn_atlas.traces.draws import Draws
-    from bnn_atlas.traces.pool import Pool
+
+
+class PosteriorDraws(Selection):
+    """Draws on disk, with the posterior that they are of: what `sample` and `open_pool` return.
+
+    `draws["layer0.weight"]` reads one array [chain, draw, ...]; `as_pytree`, `select`, `thin`, `read`, `statistic`,
+    `batches`, `to_xarray` and `to_arviz` are those of every trace. The methods below also need the posterior.
+    """
+
+    posterior: NetworkPosterior | None
+    """None if `open_pool` was not given one."""
+
+    def __init__(self, source: Draws, posterior: NetworkPosterior | None) -> None:
+        """All draws of a pool or selection.
+
+        Raises:
+            DataError: the draws belong to another posterior.
+        """
+        super().__init__(source, np.arange(source.chains), np.arange(source.draws), np.arange(source.size))
+        if posterior is not None:
+            predictions.check_draws(posterior, self)
+        self.posterior = posterior
+
+    def select(self, **conditions: Any) -> "PosteriorDraws":
+        """Some chains, draws and scalars; see `Draws.select`."""
+        return PosteriorDraws(super().select(**conditions), self.posterior)
+
+    def predict(self, x: "ArrayLike", y: "ArrayLike | None" = None) -> "PredictiveSummary":
+        """`bnn_atlas.predict` with these draws."""
+        return predictions.predict(self._known(), self, x, y)
+
+    def predict_draws(self, x: "ArrayLike") -> "Predictive":
+        """`bnn_atlas.predict_draws` with these draws."""
+        return predictions.predict_draws(self._known(), self, x)
+
+    def score(self, x: "ArrayLike", y: "ArrayLike") -> "pandas.DataFrame":
+        """`bnn_atlas.score` with these draws."""
+        return predictions.score(self._known(), self, x, y)
+
+    def summary(self, x: "ArrayLike | None" = None) -> DrawsSummary:
+        """Whether the chains can be trusted, and why: R-hat, effective sample sizes, divergences.
+
+        Functions are judged at the rows x [n, ...] (up to 64 of them, evenly chosen), by default at the posterior's
+        own; of a density alone, the parameters are. The verdict follows the rule for the pipeline's tables.
+
+        Raises:
+            DataError: x is not valid, the posterior is not known, or the draws do not record their method.
+        """
+        return summarise(self._known(), self, x)
+
+    def plot_trace(self, parameters: Collection[str] | None = None) -> "Figure":
+        """Draws of the log posterior and of single parameters, chain by chain, with their densities.
+
+        Args:
+            parameters: scalars (`layer0.weight[3,2]`) or small arrays, up to 12 numbers; one of each array if left out.
+
+        Raises:
+            ValueError: a name is not known, or there are too many numbers.
+        """
+        return plots.trace(self, parameters)
+
+    def plot_pair(self, parameters: Collection[str] | None = None) -> "Figure":
+        """Joint densities of two to six parameters: regions that hold 50, 80 and 95 % of the draws, and their margins.
+
+        Arguments and errors as for `plot_trace`; four parameters, evenly chosen, if left out.
+        """
+        return plots.pair(self, parameters)
+
+    def plot_reliability(self, x: "ArrayLike", y: "ArrayLike") -> "Figure":
+        """Whether predictions of targets y [n] at rows x [n, ...] are calibrated.
+
+        Regression: coverage of central intervals against their level, and the histogram of PIT values. Classification:
+        accuracy against confidence, in bins of equal numbers of rows.
+
+        Raises:
+            DataError: an array is not valid, the posterior is not known, or the likelihood is your own.
+        """
+        return plots.reliability(self._known(), self, x, y)
+
+    def plot_bands(self, x: "ArrayLike | None" = None) -> "Figure":
+        """Mean, 90 % bands of the function and with noise, and some functions, over the only input of a regression.
+
+        Args:
+            x: ascending inputs [n, 1]; if left out, 200 that reach a tenth beyond the posterior's rows.
+
+        Raises:
+            DataError: x is not valid, the posterior is not known, is of classes or has several inputs.
+        """
+        return plots.bands(self._known(), self, x)
+
+    def _known(self) -> NetworkPosterior:
+        from bnn_atlas.data import DataError
+
+        if self.posterior is None:
+            raise DataError(
+                f"the posterior of the draws ({self.path}) is not known: open_pool(..., posterior=posterior)"
+            )
+        return self.posterior
+
+
+def open_pool(path: str | Path, posterior: NetworkPosterior | None = None) -> PosteriorDraws:
+    """Open draws on disk, of `sample` or of a run of the pipeline.
+
+    Args:
+        path: a `pool.json`, or the folder that has it.
+        posterior: what they are draws of, for `predict`, `score`, `summary` and plots.
+
+    Raises:
+        TraceError: the pool or one of its traces is missing, damaged or changed since it was written.
+        DataError: the draws belong to another posterior.
+    """
+    from bnn_atlas.traces import pool
+
+    if isinstance(path, str | Path) and Path(path).is_dir():
+        path = Path(path) / "pool.json"
+    return PosteriorDraws(pool.open_pool(path), posterior)
 
 
 def starting_points(
@@ -32,6 +146,7 @@ def starting_points(
     training: Mapping[str, Any] | None = None,
     validation: "tuple[ArrayLike, ArrayLike] | None" = None,
     seed: int = 0,
+    progress: bool | None = None,
 ) -> np.ndarray:
     """Parameters [chain, P] at which chains start: initialised networks, or trained ones (a deep ensemble).
 
@@ -42,6 +157,7 @@ def starting_points(
             networks.
         validation: rows and targets for early stopping; if left out, training lasts `max_epochs`.
         seed: a whole number from 0 to 2^32 - 1; chain i depends only on the seed and i.
+        progress: whether to show how long the training has lasted; None shows it at terminals and in notebooks.
 
     Raises:
         ConfigError: a setting is wrong.
@@ -52,9 +168,10 @@ def starting_points(
     from jax import numpy as jnp
 
     from bnn_atlas import arrays
-    from bnn_atlas.config.language.base import MOST_CHAINS, ConfigError, validated
+    from bnn_atlas.config.language.base import MOST_CHAINS, ConfigError, plural, validated
     from bnn_atlas.config.parts.starts import WarmStartConfig
     from bnn_atlas.data import DataError
+    from bnn_atlas.runner.timing import Elapsed, shown
     from bnn_atlas.warmstart.ensemble import Rows, initialise, train_ensemble
 
     check_posterior(posterior)
@@ -74,7 +191,9 @@ def starting_points(
     if config.permuted is not None:
         raise ConfigError("training: permuted: only runs of the pipeline start from permuted copies; leave it out")
     rows = Rows(x, y, jnp.asarray(watched[0], x.dtype), jnp.asarray(watched[1], y.dtype))
-    return np.asarray(train_ensemble(posterior.density, config, rows, members, word, dtype).parameters)
+    what = f"training {plural(len(members), 'network')}, at most {plural(config.max_epochs, 'epoch')}"
+    with shown(progress), Elapsed(what):
+        return np.asarray(train_ensemble(posterior.density, config, rows, members, word, dtype).parameters)
 
 
 def sample(
@@ -85,7 +204,8 @@ def sample(
     *,
     chains: int = 4,
     seed: int = 0,
-) -> "Pool":
+    progress: bool | None = None,
+) -> PosteriorDraws:
     """Run a method from each start and return the draws, which are kept in `folder`.
 
     Repeating an interrupted call continues from its last checkpoint and yields bitwise the same draws; repeating a
@@ -99,6 +219,7 @@ def sample(
         folder: folder of the trace; created if it does not exist. None for a folder that is removed with the draws.
         chains: number of chains if `starts` is None.
         seed: a whole number from 0 to 2^32 - 1; chain i depends only on the seed, i and its start.
+        progress: whether to show a bar with rate and time left; None shows it at terminals and in notebooks.
 
     Raises:
         ConfigError: a setting is wrong.
@@ -119,7 +240,8 @@ def sample(
     from bnn_atlas.methods.contract import build_method
     from bnn_atlas.posterior.compiled import kernel_name
     from bnn_atlas.runner.segments import Block, noted, run_block
-    from bnn_atlas.traces.pool import open_pool, pool_traces
+    from bnn_atlas.runner.timing import shown
+    from bnn_atlas.traces.pool import pool_traces
 
     check_posterior(posterior)
     method = {"kind": method} if isinstance(method, str) else method
@@ -142,7 +264,7 @@ def sample(
         starts = starting_points(posterior, chains, seed=seed)
     starts = arrays.starts(starts, posterior.density.layout, posterior.dtype)
     if folder is None:
-        return _sampled_for_now(posterior, method, starts, seed)
+        return _sampled_for_now(posterior, method, starts, seed, progress)
     if not isinstance(folder, str | Path) or folder == "":
         what = "empty" if folder == "" else f"a {type(folder).__name__}"
         raise DataError(f"folder is {what}: pass the name of a folder")
@@ -172,9 +294,11 @@ def sample(
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise DataError(f"folder ({str(target)!r:.80}) cannot be used ({why}): name one where you may write") from None
-    run_block(build_method(config, density, posterior.data), density, posterior.data, block, config.checkpoint_every)
+    with shown(progress):
+        made = build_method(config, density, posterior.data)
+        run_block(made, density, posterior.data, block, config.checkpoint_every)
     pool_traces([block.destination], target / "pool.json")
-    return open_pool(target / "pool.json")
+    return open_pool(target, posterior)
 
 
 def _check_curvature(posterior: NetworkPosterior) -> None:
@@ -212,174 +336,15 @@ def _check_curvature(posterior: NetworkPosterior) -> None:
         )
 
 
-def _sampled_for_now(posterior: NetworkPosterior, method: Mapping[str, Any], starts: np.ndarray, seed: int) -> "Pool":
+def _sampled_for_now(
+    posterior: NetworkPosterior, method: Mapping[str, Any], starts: np.ndarray, seed: int, progress: bool | None
+) -> PosteriorDraws:
     """Draws in a folder that is removed when they are no longer used."""
     folder = mkdtemp(prefix="draws-")
     try:
-        pool = sample(posterior, method, starts, folder, seed=seed)
+        pool = sample(posterior, method, starts, folder, seed=seed, progress=progress)
     except BaseException:
         rmtree(folder, ignore_errors=True)
         raise
     weakref.finalize(pool, rmtree, folder, ignore_errors=True)
     return pool
-
-
-def predict(
-    posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "ArrayLike | None" = None
-) -> "PredictiveSummary":
-    """Predictive distributions at the rows x [n, ...], averaged over the draws of each chain.
-
-    With targets y [n], the densities of the targets are also returned. The draws can come from elsewhere, such as a run
-    of the pipeline, if network, likelihood, prior and temperature are the same.
-
-    Raises:
-        DataError: an array is not valid for its argument, or the draws belong to another posterior; the message says
-            which.
-    """
-    from bnn_atlas import arrays
-    from bnn_atlas.metrics.gathering import streaming
-
-    _check_draws(posterior, draws)
-    arrays.check_order(x, y)
-    rows = rows_like(posterior, x)
-    targets = None if y is None else targets_like(posterior, y, len(rows))
-    return streaming.summarise(draws, _predictor(posterior), rows, targets, classes=posterior.classes)
-
-
-def predict_draws(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike") -> "Predictive":
-    """Predictive distributions of every draw at the rows x [n, ...], in memory.
-
-    Regression: `mean` and `scale` [chain, draw, n]; classification: `log_probs` [chain, draw, n, k].
-
-    Raises:
-        DataError: an array is not valid for its argument, or the draws belong to another posterior; the message says
-            which.
-    """
-    import jax
-
-    _check_draws(posterior, draws)
-    rows = rows_like(posterior, x)
-    predictor = _predictor(posterior)
-    by_chain = [predictor(draws.read([chain])[0], rows) for chain in range(draws.chains)]
-    found: Predictive = jax.tree.map(lambda *leaves: np.stack(leaves), *by_chain)
-    return found
-
-
-def score(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "ArrayLike") -> "pandas.DataFrame":
-    """Scores of the average over all draws at the rows x [n, ...] with targets y [n], and diagnostics of the chains.
-
-    The columns are `metric`, `value`, `standard_error` and `note`. Chains that never move or whose predictions are not
-    finite are left out and counted. Raises the same errors as `predict`.
-    """
-    import pandas as pd
-
-    from bnn_atlas import arrays
-    from bnn_atlas.data import DataError
-    from bnn_atlas.metrics.judgement import evaluate
-    from bnn_atlas.metrics.tables.measurement import RunIdentity
-
-    _check_draws(posterior, draws)
-    method = _recorded(draws).get("method")
-    if method is None:
-        raise DataError(
-            f"draws ({draws.path}) do not record the method that made them, which the scores depend on: pass a pool "
-            "from `sample`, the pipeline or `open_reference`"
-        )
-    arrays.check_order(x, y)
-    rows = rows_like(posterior, x)
-    targets = targets_like(posterior, y, len(rows))
-    identity = RunIdentity("", "", "", 0, "", posterior.config.model.label, method["kind"])
-    summary = predict(posterior, draws, rows, targets)
-    scored = evaluate.score(
-        draws,
-        summary,
-        _HeldOut(rows, targets, 1.0),
-        evaluate.RunFacts(identity, batch_rows=method.get("batch_size"), temperature=posterior.config.temperature),
-    )
-    return pd.DataFrame(scored.rows)[["metric", "value", "standard_error", "note"]]
-
-
-def to_arviz(posterior: NetworkPosterior, draws: "Draws", *, seed: int = 0) -> "arviz.InferenceData | xarray.DataTree":
-    """The draws with the groups that ArviZ needs to check and compare models, over the rows of the posterior.
-
-    To the groups of `draws.to_arviz()`, this adds `log_likelihood` and `posterior_predictive` (`y` by chain, draw and
-    row; the predictive targets are drawn at random), `observed_data` (the targets `y`) and `constant_data` (the inputs
-    `x`), as arrays in memory. `log_likelihood` is used by `az.loo` and `az.compare`, which assume draws from the
-    posterior at temperature 1: it is left out for other temperatures, and for draws that are not a Markov chain.
-
-    Raises:
-        DataError: the draws belong to another posterior or to other rows, or lack parameters.
-    """
-    from bnn_atlas import arrays
-    from bnn_atlas.config.methods.registry import method
-    from bnn_atlas.inference.pointwise import pointwise
-
-    _check_draws(posterior, draws)
-    seed = arrays.seed(seed)
-    x, y = (np.asarray(array) for array in posterior.rows)
-    found = pointwise(draws, _predictor(posterior), x, y, classes=posterior.classes, seed=seed)
-    by_draw = ("chain", "draw", "row")
-    inputs = ("row", *(f"x_dim_{axis}" for axis in range(x.ndim - 1)))
-    groups: dict[str, Group] = {
-        "posterior_predictive": {"y": (by_draw, found.replicated)},
-        "observed_data": {"y": (("row",), y)},
-        "constant_data": {"x": (inputs, x)},
-    }
-    made_by = _recorded(draws).get("method")
-    if made_by and method(made_by["kind"]).kind_of_draws.are_chain and posterior.config.temperature == 1:
-        groups["log_likelihood"] = {"y": (by_draw, found.log_likelihood)}
-    return draws.to_arviz(groups)
-
-
-def _predictor(posterior: NetworkPosterior) -> "Predictor":
-    from bnn_atlas.inference.problem import Predictor
-
-    return Predictor(posterior.density, posterior.data, 1e6 * posterior.config.gradient_memory_mb)
-
-
-class _HeldOut(NamedTuple):
-    """Rows and targets to score, in the units in which they were passed."""
-
-    x_test: np.ndarray
-    y_test: np.ndarray
-    y_scale: float
-
-
-def _recorded(draws: "Draws") -> Mapping[str, Any]:
-    """The settings that the draws record."""
-    found: Mapping[str, Any] = draws.attributes.get("provenance", {}).get("settings", {})
-    return found
-
-
-def _check_draws(posterior: NetworkPosterior, draws: Any) -> None:
-    """Reject draws of another network or, if the draws record them, of another likelihood, prior or temperature."""
-    from bnn_atlas.config.language.base import validated
-    from bnn_atlas.config.parts.posterior import PosteriorConfig
-    from bnn_atlas.data import DataError
-    from bnn_atlas.traces.draws import Draws
-
-    check_posterior(posterior)
-    if not isinstance(draws, Draws):
-        raise DataError(
-            f"draws is a {type(draws).__name__}: pass a pool, from `sample` or `open_pool`, or the `draws` "
-            "of a reference"
-        )
-    differences = []
-    if (recorded := _recorded(draws).get("posterior")) is not None:
-        theirs = recorded
-        if posterior.user is None:
-            theirs = validated(PosteriorConfig, recorded, f"{draws.path}: posterior").model_dump(mode="json")
-        ours = posterior.config.model_dump(mode="json")
-        differences = [
-            f"{part} ({theirs.get(part)}, here {ours[part]})"
-            for part in ("model", "likelihood", "prior", "temperature")
-            if theirs.get(part) != ours[part]
-        ]
-    layout = posterior.density.layout
-    if not differences and draws.layout != layout:
-        differences = [f"network ({draws.layout.size} parameters, here {layout.size}, with other arrays)"]
-    if differences:
-        raise DataError(
-            f"draws ({draws.path}) are of another posterior; these differ: {'; '.join(differences)}. Build the "
-            "posterior from the settings and rows that the draws were made with"
-        )

@@ -16,12 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bnn_atlas.data import DataError
 from bnn_atlas.files import load_arrays, save_arrays
-from bnn_atlas.library.draws import predict, predict_draws, sample, starting_points
-from bnn_atlas.library.draws import score as scores_of
+from bnn_atlas.library.draws import PosteriorDraws, open_pool, sample, starting_points
 from bnn_atlas.library.posteriors import NetworkPosterior, build_posterior, posterior_of
+from bnn_atlas.library.predictions import predict, predict_draws
+from bnn_atlas.library.predictions import score as scores_of
 from bnn_atlas.metrics.formulas.function_distances import mixture_quantile
-from bnn_atlas.traces.draws import Draws
-from bnn_atlas.traces.pool import open_pool
 
 MILE: dict[str, Any] = {"kind": "mclmc", "warmup": 10_000, "steps": 5_000, "thinning": 10}
 """The default method: MILE (Sommer et al. 2025), with fewer tuning steps than published."""
@@ -36,7 +35,7 @@ class _Estimator(BaseEstimator, ABC):
     """The common part of regressor and classifier."""
 
     _likelihood: str
-    draws_: Draws
+    draws_: PosteriorDraws
     posterior_: NetworkPosterior
     n_features_in_: int
 
@@ -159,7 +158,7 @@ class _Estimator(BaseEstimator, ABC):
         loaded._centre, loaded._spread = arrays["centre"], arrays["spread"]
         loaded._restore(arrays)
         loaded.posterior_ = loaded._posterior(arrays["x"], arrays["y"], loaded._classes())
-        loaded.draws_ = open_pool(source / "draws" / "pool.json")
+        loaded.draws_ = open_pool(source / "draws", loaded.posterior_)
         return loaded
 
     @abstractmethod

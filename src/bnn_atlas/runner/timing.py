@@ -4,9 +4,14 @@ import json
 import logging
 import os
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import jax
 from tqdm import tqdm
@@ -75,8 +80,58 @@ def write_timing(
 log = logging.getLogger(__name__)
 
 
+_WANTED: ContextVar[bool | None] = ContextVar("wanted", default=None)
+"""Whether bars are shown; None for at a terminal and in a notebook."""
+
+
+@contextmanager
+def shown(wanted: bool | None) -> Iterator[None]:
+    """Show bars in the block, or none; None shows them at a terminal and in a notebook."""
+    token = _WANTED.set(wanted)
+    try:
+        yield
+    finally:
+        _WANTED.reset(token)
+
+
+def bar(**settings: Any) -> "tqdm[Any]":
+    """A bar of tqdm: a widget in a notebook that has widgets, else text."""
+    in_notebook = "ipykernel" in sys.modules
+    wanted = _WANTED.get()
+    disable = not (in_notebook or sys.stderr.isatty()) if wanted is None else not wanted
+    kind: Any = tqdm
+    if in_notebook and not disable and find_spec("ipywidgets"):
+        from tqdm.notebook import tqdm as kind
+    return kind(disable=disable, leave=False, **settings)
+
+
+class Elapsed:
+    """How long the block has lasted, for work in one piece; nothing is counted, so it costs nothing."""
+
+    def __init__(self, what: str, interval: float = 0.5) -> None:
+        self._done = threading.Event()
+        self._bar = bar(desc=what, bar_format="{desc}: {elapsed}")
+        self._interval = interval
+        self._thread = threading.Thread(target=self._show, daemon=True)
+
+    def _show(self) -> None:
+        while not self._done.wait(self._interval):
+            self._bar.refresh()
+
+    def __enter__(self) -> Self:
+        if not self._bar.disable:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._bar.close()
+
+
 class ProgressReport:
-    """Rate and remaining time: a line in the log at most every `interval` seconds, and a bar on a terminal."""
+    """Rate and remaining time: a line in the log at most every `interval` seconds, and a `bar`."""
 
     def __init__(
         self, total: int, done: int, chains: int, gradients_per_step: float | None, interval: float = 10.0
@@ -86,7 +141,7 @@ class ProgressReport:
         self._interval = interval
         self._begun = self._logged = time.monotonic()
         self._first = done
-        self._bar = tqdm(total=total, initial=done, unit="step", disable=not sys.stderr.isatty(), leave=False)
+        self._bar = bar(total=total, initial=done, unit="step")
 
     def advance(self, phase: str, steps: int) -> None:
         """Add `steps` steps (of every chain) to the named phase."""
