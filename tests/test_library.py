@@ -27,10 +27,12 @@ from bnn_atlas import (
 )
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.data import DataError
+from bnn_atlas.data.splitting import load_split
 from bnn_atlas.metrics.formulas.reliability import calibration_bins
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.compiled import kernel_name
 from bnn_atlas.traces.draws import ArrayDraws
+from tests.pipeline.steps.making import POSTERIOR, make_run
 from tests.test_envs import REPOSITORY, project
 
 MODULES = {"pillow": "PIL", "scikit-learn": "sklearn"}
@@ -83,11 +85,11 @@ def classifier() -> NetworkPosterior:
 
 @pytest.mark.slow
 def test_example_of_the_documentation_runs_without_the_extras(tmp_path: Path) -> None:
-    example, *_ = examples("docs/library.md")
-    shape, *scores = run(without_extras() + example, tmp_path).strip().splitlines()
-    assert shape == "(2, 400, 50)"
-    values = {line.split()[0]: float(line.split()[1]) for line in scores[2:]}
-    assert set(values) == {"lppd", "rmse"}
+    network, *_ = examples("docs/library.md")
+    lines = run(without_extras() + network, tmp_path).strip().splitlines()
+    assert lines[0] == "(2, 400, 1, 16)"
+    assert lines[1].startswith("2 chains of 400 draws, 50 parameters: ")
+    values = {line.split()[0]: float(line.split()[1]) for line in lines if line.startswith(("lppd ", "rmse "))}
     # The noise has a standard deviation of 0.2: its entropy bounds the density from above.
     assert -0.3 < values["lppd"] < 0.4
     assert 0.15 < values["rmse"] < 0.3
@@ -102,13 +104,42 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_examples_of_a_users_network_and_of_an_estimator_run(tmp_path: Path) -> None:
-    data, network, estimator, *_ = examples("docs/library.md")
-    lines = run(data + network + estimator, tmp_path).strip().splitlines()
-    assert lines[-2] == "(2, 100, 1, 16)"
-    score, shape = lines[-1].split(" ", 1)
+def test_the_examples_of_heavy_tails_and_of_methods_compared_run(tmp_path: Path) -> None:
+    network, likelihood, _, methods, *_ = examples("docs/library.md")
+    scale, *table = run(network + likelihood + methods, tmp_path).strip().splitlines()[-7:]
+    assert -2.5 < float(scale) < -1
+    found = {line.split()[0]: line.split() for line in table[2:]}
+    assert list(found) == ["mclmc", "mean_field", "laplace", "deep_ensemble"]
+    assert float(found["mclmc"][-2]) == float(found["mclmc"][-1]) == 0
+    assert all(float(of[-2]) < 0.1 for of in found.values())
+
+
+@pytest.mark.slow
+def test_the_example_of_an_estimator_runs(tmp_path: Path) -> None:
+    _, _, estimator, *_ = examples("docs/library.md")
+    score, shape = run(estimator, tmp_path).splitlines()[0].split(" ", 1)
     assert float(score) > 0.8
     assert shape == "(2, 150)"
+
+
+def test_the_example_of_a_run_of_the_pipeline_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    *_, example, _ = examples("docs/library.md")
+    made = make_run(tmp_path)
+    for path, file in (
+        ("results/demo/data/NAME/prepared.npz", made.dataset),
+        ("results/demo/splits/NAME-HASH/split0.npz", made.split),
+    ):
+        assert path in example
+        example = example.replace(path, str(file))
+    example = example.replace("results/demo/sampling_perspective/NAME/split0", str(tmp_path))
+    split = load_split(made.dataset, made.split)
+    posterior = build_posterior(split.x_fit, split.y_fit, POSTERIOR, classes=3)
+    sample(posterior, HMC, chains=3, folder=tmp_path / "pool")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    assert names["draws"].posterior.classes == 3
+    assert (tmp_path / "trace.png").stat().st_size > 10_000
 
 
 @pytest.mark.slow
@@ -116,10 +147,10 @@ def test_the_examples_of_a_users_network_and_of_an_estimator_run(tmp_path: Path)
 def test_the_example_for_arviz_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     *_, example = examples("docs/library.md")
     posterior = build_posterior(X, TARGETS, LINEAR | {"likelihood": {"kind": "learned_noise"}})
-    pool = sample(posterior, HMC | {"step_size": 0.05}, starting_points(posterior, 2), tmp_path / "trace")
+    draws = sample(posterior, HMC | {"step_size": 0.05}, starting_points(posterior, 2), tmp_path / "trace")
     monkeypatch.chdir(tmp_path)
-    pool.to_arviz()  # the first import of ArviZ warns
-    exec(example, {"atlas": bnn_atlas, "posterior": posterior, "pool": pool})
+    draws.to_arviz()  # the first import of ArviZ warns
+    exec(example, {"atlas": bnn_atlas, "posterior": posterior, "draws": draws})
     assert (tmp_path / "draws.nc").stat().st_size > 10_000
 
 
