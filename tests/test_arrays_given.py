@@ -6,6 +6,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,30 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 from jax import numpy as jnp
 
-from bnn_atlas import NetworkPosterior, arrays, build_posterior, predict, sample, score, starting_points, to_arviz
+import bnn_atlas
+from bnn_atlas import (
+    AtlasClassifier,
+    AtlasRegressor,
+    NetworkPosterior,
+    PosteriorDraws,
+    arrays,
+    build_posterior,
+    configure,
+    open_pool,
+    open_reference,
+    posterior_of,
+    predict,
+    predict_draws,
+    sample,
+    score,
+    starting_points,
+    to_arviz,
+)
 from bnn_atlas.config.parts.posterior import CategoricalLikelihood, GaussianLikelihood, MLPConfig
 from bnn_atlas.data import DataError
 from bnn_atlas.models.networks import build_network
 from bnn_atlas.traces.draws import ArrayDraws
+from bnn_atlas.traces.shard import TraceError
 from bnn_atlas.warmstart.ensemble import TrainingError
 
 NUMBERS = np.random.default_rng(3)
@@ -485,3 +505,197 @@ def test_no_array_makes_a_public_function_fail_with_an_error_of_another_library(
             warnings.simplefilter("ignore", UserWarning)
             told = refusal(call)
         assert told is None or told.startswith(("x ", "y ", "validation["))
+
+
+NOT_CALLED = {"Reference"}
+"""Public names that are only returned, with nothing that takes a value."""
+RAGGED = [[1.0, 2.0], [3.0]]
+WITHOUT = np.full_like(X, np.nan)
+
+
+class Given:
+    """What public functions are called with, besides the bad argument."""
+
+    def __init__(self) -> None:
+        self.posterior = build_posterior(X, Y, LINE)
+        self.draws = PosteriorDraws(draws_of(self.posterior), self.posterior)
+        self.classes = build_posterior(X, LABELS, CLASSES)
+
+
+@cache
+def sound() -> Given:
+    return Given()
+
+
+def network(params: Any, x: Any) -> Any:
+    return x @ params["w"]
+
+
+def own(**changes: Any) -> Any:
+    return posterior_of(network, X, Y, **{"start": {"w": np.ones((2, 1))}, **changes})
+
+
+def estimator(kind: Any = AtlasRegressor, y: Any = Y, x: Any = X, **changes: Any) -> Any:
+    return kind(**changes).fit(x, y)
+
+
+REFUSED: dict[str, list[tuple[Callable[[Given], Any], str]]] = {
+    "build_posterior": [
+        (lambda g: build_posterior(X[:, 0], Y, LINE), r"x .*\[n, \.\.\.\]"),
+        (lambda g: build_posterior(WITHOUT, Y, LINE), "x .*not finite"),
+        (lambda g: build_posterior(RAGGED, Y[:2], LINE), "x .*equal length"),
+        (lambda g: build_posterior(X[:0], Y[:0], LINE), "x .*no rows"),
+        (lambda g: build_posterior(X, Y[:3], LINE), "y .*3 targets"),
+        (lambda g: build_posterior(X, Y, {"modle": {}}), "modle"),
+        (lambda g: build_posterior(X, Y, "mlp"), "posterior"),
+        (lambda g: build_posterior(X, LABELS, CLASSES, classes=2.5), "classes .*whole"),
+    ],
+    "posterior_of": [
+        (lambda g: own(start={"w": np.full((2, 1), np.nan)}), r"start\['w'\].*not finite"),
+        (lambda g: own(start={}), "start .*no parameters"),
+        (lambda g: own(start={"w": np.ones((2, 1)), "v": np.zeros(0)}), r"start\['v'\] is empty"),
+        (lambda g: own(start={"w": np.ones((2, 1), int)}), r"start\['w'\].*whole numbers"),
+        (lambda g: own(start={"w": np.array(RAGGED, object)}), r"start\['w'\]"),
+        (lambda g: own(start={"w": "text"}), r"start\['w'\]"),
+        (lambda g: own(start={"w": np.ones((3, 1))}), r"network fails on rows of shape \[2, 2\]"),
+        (lambda g: own(start=3.0), "network fails"),
+        (lambda g: own(stochastic=["v*"]), "stochastic: .*'v"),
+        (lambda g: own(stochastic=[]), "stochastic"),
+        (lambda g: own(stochastic=3), "stochastic"),
+        (lambda g: own(prior={"v": "standard_normal"}), "prior: 'w'"),
+        (lambda g: own(prior={"w": 3}), "prior"),
+        (lambda g: own(prior=3), "prior is a int"),
+        (lambda g: own(likelihood="gausian"), "gausian"),
+        (lambda g: own(temperature=0), "temperature"),
+        (lambda g: own(temperature=float("nan")), "temperature"),
+        (lambda g: own(float64="yes"), "float64"),
+        (lambda g: own(mean=3), "mean"),
+        (lambda g: own(likelihood=lambda o, y: -((y - o[:, 0]) ** 2), mean=3), "mean is a int"),
+        (lambda g: own(vocabulary=-1), "vocabulary"),
+        (lambda g: posterior_of(3, X, Y), "network is a int"),
+        (lambda g: posterior_of(network, WITHOUT, Y, start={"w": np.ones((2, 1))}), "x .*not finite"),
+        (lambda g: posterior_of(network, start=None), "start is missing"),
+    ],
+    "NetworkPosterior": [
+        (lambda g: g.posterior.as_pytree(np.zeros(5)), r"theta .*\[5\].*3 parameters"),
+        (lambda g: g.posterior.as_pytree(RAGGED), "theta .*equal length"),
+        (lambda g: own().as_pytree(np.zeros((4, 7))), r"theta .*\[4, 7\].*parameters"),
+    ],
+    "starting_points": [
+        (lambda g: starting_points(g.posterior, 0), "chains .*whole number"),
+        (lambda g: starting_points(g.posterior, 1.5), "chains .*whole number"),
+        (lambda g: starting_points("line", 1), "posterior is a str"),
+        (lambda g: starting_points(g.posterior, 1, seed=-1), "seed"),
+        (lambda g: starting_points(g.posterior, 1, training={"epochs": 3}), "epochs"),
+        (lambda g: starting_points(g.posterior, 1, training=3), "training"),
+        (lambda g: starting_points(g.posterior, 1, training={}, validation=X), "validation"),
+        (lambda g: starting_points(g.posterior, 1, training={}, validation=(RAGGED, Y[:2])), r"validation\[0\]"),
+        (lambda g: starting_points(g.posterior, 1, progress="yes"), "progress"),
+    ],
+    "sample": [
+        (lambda g: sample(g.posterior, HMC, np.zeros((2, 5))), r"starts .*\[2, 5\]"),
+        (lambda g: sample(g.posterior, HMC, np.full((2, 3), np.nan)), "starts .*not finite"),
+        (lambda g: sample(g.posterior, HMC, RAGGED), "starts .*equal length"),
+        (lambda g: sample(g.posterior, "hcm"), "hcm"),
+        (lambda g: sample(g.posterior, HMC | {"step": 1}), "step"),
+        (lambda g: sample(g.posterior, HMC | {"steps": 1.5}), "steps"),
+        (lambda g: sample(g.posterior, 3), "method"),
+        (lambda g: sample(g.posterior, HMC, folder=3), "folder is a int"),
+        (lambda g: sample(g.posterior, HMC, chains=0), "chains"),
+        (lambda g: sample(g.posterior, HMC, seed=0.5), "seed"),
+        (lambda g: sample(g.posterior, HMC, progress=3), "progress"),
+        (lambda g: sample(None, HMC), "posterior is a NoneType"),
+    ],
+    "predict": [
+        (lambda g: predict(g.posterior, g.draws, X[:, :1]), "x .*rows of the shape"),
+        (lambda g: predict(g.posterior, g.draws, WITHOUT), "x .*not finite"),
+        (lambda g: predict(g.posterior, g.draws, RAGGED), "x .*equal length"),
+        (lambda g: predict(g.posterior, g.draws, X, Y[:2]), "y .*2 targets"),
+        (lambda g: predict(g.posterior, np.zeros((1, 2, 3)), X), "draws is a ndarray"),
+        (lambda g: predict(g.classes, g.draws, X), "draws .*likelihood"),
+        (lambda g: predict(3, g.draws, X), "posterior is a int"),
+    ],
+    "predict_draws": [
+        (lambda g: predict_draws(g.posterior, g.draws, X[0]), "x is one row"),
+        (lambda g: predict_draws(g.posterior, g.draws, WITHOUT), "x .*not finite"),
+        (lambda g: predict_draws(g.posterior, g.draws.select(parameters=["layer0.bias"]), X), "1 of 3 parameters"),
+    ],
+    "score": [
+        (lambda g: score(g.posterior, g.draws, X, np.full(40, np.nan)), "y .*not finite"),
+        (lambda g: score(g.posterior, g.draws, X[:0], Y[:0]), "x .*no rows"),
+        (lambda g: score(g.classes, PosteriorDraws(draws_of(g.classes), None), X, LABELS + 5), "y .*from 0 to 1"),
+        (lambda g: score(g.posterior, g.draws.select(parameters=["layer0.bias"]), X, Y), "1 of 3 parameters"),
+    ],
+    "to_arviz": [
+        (lambda g: to_arviz(g.posterior, [1.0]), "draws is a list"),
+        (lambda g: to_arviz(g.posterior, g.draws, seed="x"), "seed"),
+        (lambda g: to_arviz(g.classes, g.draws), "draws .*likelihood"),
+    ],
+    "PosteriorDraws": [
+        (lambda g: PosteriorDraws(np.zeros((1, 2, 3)), g.posterior), "draws is a ndarray"),
+        (lambda g: PosteriorDraws(g.draws, 3), "posterior is a int"),
+        (lambda g: g.draws["layer0.wieght"], "layer0.weight"),
+        (lambda g: g.draws.select(parameters=["layer1.bias"]), "layer0.bias"),
+        (lambda g: g.draws.select(parameters="layer0.biass"), "layer0.bias"),
+        (lambda g: g.draws.select(chains=[7]), "no chain 7"),
+        (lambda g: g.draws.thin(0), "thinning"),
+        (lambda g: g.draws.thin(1.5), "thinning"),
+        (lambda g: g.draws.summary(X[:, :1]), "x .*rows of the shape"),
+        (lambda g: g.draws.predict(WITHOUT), "x .*not finite"),
+        (lambda g: g.draws.plot_trace(["layer9"]), "layer9"),
+        (lambda g: g.draws.plot_pair(["layer0.bias"]), "2 to 6"),
+        (lambda g: g.draws.plot_reliability(X, Y[:3]), "y .*3 targets"),
+        (lambda g: g.draws.plot_bands(), "one input"),
+    ],
+    "open_pool": [
+        (lambda g: open_pool(3), "int"),
+        (lambda g: open_pool("nowhere/pool.json"), "nowhere"),
+        (lambda g: open_pool(Path(__file__)), "test_arrays_given"),
+    ],
+    "open_reference": [
+        (lambda g: open_reference("nowhere.zip"), "nowhere"),
+        (lambda g: open_reference(3), "int"),
+        (lambda g: open_reference(__file__), "test_arrays_given"),
+    ],
+    "configure": [
+        (lambda g: configure(threads=0), "threads"),
+        (lambda g: configure(threads=True), "threads"),
+        (lambda g: configure(device="tpu"), "device"),
+        (lambda g: configure(float64="yes"), "float64"),
+    ],
+    "AtlasRegressor": [
+        (lambda g: estimator(x=WITHOUT), "NaN"),
+        (lambda g: estimator(x=RAGGED, y=Y[:2]), "inhomogeneous|shape"),
+        (lambda g: estimator(hidden=(0,)), "hidden"),
+        (lambda g: estimator(hidden=3), "hidden"),
+        (lambda g: estimator(chains=0), "chains"),
+        (lambda g: estimator(network=3), "network is a int"),
+        (lambda g: estimator(validation_fraction="x"), "validation_fraction"),
+        (lambda g: estimator(method={"kind": "mclmc", "step": 3}), "step"),
+        (lambda g: AtlasRegressor().predict(X), "not fitted"),
+        (lambda g: AtlasRegressor.load("nowhere"), "nowhere"),
+    ],
+    "AtlasClassifier": [
+        (lambda g: estimator(AtlasClassifier, y=np.zeros(40)), "one class"),
+        (lambda g: estimator(AtlasClassifier, y=Y), "continuous"),
+        (lambda g: estimator(AtlasClassifier, y=LABELS[:3]), "inconsistent"),
+        (lambda g: estimator(AtlasClassifier, y=LABELS, prior="normall"), "normall"),
+    ],
+}
+
+
+def test_every_public_name_refuses_something() -> None:
+    assert set(REFUSED) | NOT_CALLED == set(bnn_atlas.__all__)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        pytest.param(call, words, id=f"{name}-{number}")
+        for name, calls in REFUSED.items()
+        for number, (call, words) in enumerate(calls)
+    ],
+)
+def test_public_functions_say_what_is_wrong_and_where(call: Callable[[Given], Any], words: str) -> None:
+    with pytest.raises((ValueError, FileNotFoundError, TraceError), match=words):
+        call(sound())

@@ -190,6 +190,29 @@ def count(value: Any, name: str, least: int, most: int) -> int:
     return found
 
 
+def vectors(values: Any, size: int, name: str = "theta") -> Any:
+    """Parameter vectors [..., P] of any real numbers, P = `size`; arrays of JAX stay what they are.
+
+    Raises DataError.
+    """
+    import jax
+
+    array = values if isinstance(values, jax.Array) else _numbers(values, name)
+    if not array.ndim or array.shape[-1] != size:
+        _refuse(
+            name,
+            f"has the shape {list(array.shape)}, but the last axis has to hold all of the {plural(size, 'parameter')}",
+        )
+    return array
+
+
+def switch(value: Any, name: str) -> bool | None:
+    """True, False or None. Raises DataError."""
+    if not (value is None or isinstance(value, bool)):
+        _refuse(name, f"is {_short(value)}, but True, False or None is needed")
+    return value
+
+
 def starts(values: Any, layout: "Layout", dtype: "DTypeLike", name: str = "starts") -> np.ndarray:
     """Starting points [chain, P] for a network with this layout, as finite floats in `dtype`; else DataError."""
     array = _numbers(values, name)

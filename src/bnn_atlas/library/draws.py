@@ -39,6 +39,7 @@ class PosteriorDraws(Selection):
         Raises:
             DataError: the draws belong to another posterior.
         """
+        predictions.check_type(source)
         super().__init__(source, np.arange(source.chains), np.arange(source.draws), np.arange(source.size))
         if posterior is not None:
             predictions.check_draws(posterior, self)
@@ -175,6 +176,7 @@ def starting_points(
     from bnn_atlas.warmstart.ensemble import Rows, initialise, train_ensemble
 
     check_posterior(posterior)
+    progress = arrays.switch(progress, "progress")
     members, dtype = np.arange(arrays.count(chains, "chains", 1, MOST_CHAINS)), posterior.dtype
     word = as_int32(arrays.seed(seed))
     x, y = posterior.rows
@@ -244,6 +246,7 @@ def sample(
     from bnn_atlas.traces.pool import pool_traces
 
     check_posterior(posterior)
+    progress = arrays.switch(progress, "progress")
     method = {"kind": method} if isinstance(method, str) else method
     config = validated(RootModel[MethodConfig], section(method), "method").root
     if isinstance(config, LeapfrogSettings):

@@ -67,7 +67,7 @@ class _Estimator(BaseEstimator, ABC):
     def _fit(self, x: np.ndarray, y: np.ndarray, classes: int) -> Self:
         """Scale and split the rows, train the networks from which chains start, and sample."""
         seed = int(check_random_state(self.random_state).randint(2**31))
-        if not 0 <= self.validation_fraction < 1:
+        if not (isinstance(self.validation_fraction, float | int) and 0 <= self.validation_fraction < 1):
             raise ValueError(
                 f"validation_fraction is {self.validation_fraction!r}, but has to be at least 0 and below 1"
             )
@@ -89,6 +89,8 @@ class _Estimator(BaseEstimator, ABC):
         prior = {"kind": self.prior} if isinstance(self.prior, str) else self.prior
         if self.network is not None:
             return posterior_of(self.network, x, y, likelihood=self._likelihood, prior=prior, classes=classes)
+        if not isinstance(self.hidden, Sequence | np.ndarray):
+            raise ValueError(f"hidden is {self.hidden!r:.80}: pass the widths of the hidden layers, such as (16, 16)")
         model = {"kind": "mlp", "hidden": list(self.hidden), "activation": self.activation}
         settings = {"model": model, "likelihood": {"kind": self._likelihood}, "prior": prior}
         return build_posterior(x, y, settings, classes=classes)

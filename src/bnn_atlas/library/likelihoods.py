@@ -55,6 +55,8 @@ def likelihood_of(
     digest, of_mean = digest_of(program), None
     if mean is not None:
         label = getattr(mean, "__name__", type(mean).__name__)
+        if not callable(mean):
+            raise DataError(f"mean is a {label}: pass a function of the outputs [n, outputs] that returns [n]")
         wanted = [argument.name for argument in _arguments(mean, label)[1:] if argument.default is argument.empty]
         if unknown := [argument for argument in wanted if argument not in own]:
             has = f"has {', '.join(own)}" if own else "has no parameters of its own"

@@ -272,6 +272,8 @@ def _matching(leaves: Mapping[str, Any], patterns: Collection[str] | None) -> li
         return list(leaves)
     if isinstance(patterns, str):
         patterns = [patterns]
+    if not isinstance(patterns, Collection) or not all(isinstance(one, str) for one in patterns) or not patterns:
+        raise DataError(f"stochastic is {patterns!r:.80}: pass patterns of names, such as ['head*'], or None for all")
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in leaves):
             raise DataError(f"stochastic: no parameter matches '{pattern}'; there are {', '.join(leaves)}")

@@ -43,10 +43,14 @@ class NetworkPosterior(NamedTuple):
         )
 
     def as_pytree(self, theta: "ArrayLike") -> Any:
-        """Parameters [..., P] of one network or of many draws, as the user's pytree or else as a mapping by name."""
-        import jax
+        """Parameters [..., P] of one network or of many draws, as the user's pytree or else as a mapping by name.
 
-        vector: Any = theta if isinstance(theta, jax.Array) else np.asarray(theta)
+        Raises:
+            DataError: the last axis has another length, or these are not numbers.
+        """
+        from bnn_atlas import arrays
+
+        vector = arrays.vectors(theta, self.density.layout.size)
         if self.user is None:
             return self.density.layout.unflatten(vector)
         return self.user.tree(vector[..., : self.density.network.layout.size])

@@ -38,7 +38,7 @@ def predict(
     from bnn_atlas import arrays
     from bnn_atlas.metrics.gathering import streaming
 
-    check_draws(posterior, draws)
+    _check_whole(posterior, draws)
     arrays.check_order(x, y)
     rows = rows_like(posterior, x)
     targets = None if y is None else targets_like(posterior, y, len(rows))
@@ -61,7 +61,7 @@ def predict_draws(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike") -
     """
     import jax
 
-    check_draws(posterior, draws)
+    _check_whole(posterior, draws)
     rows = rows_like(posterior, x)
     if own := _own_predictor(posterior):
         return _own_means(own, draws, rows)
@@ -84,7 +84,7 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "Array
     from bnn_atlas import arrays
     from bnn_atlas.metrics.judgement import evaluate
 
-    check_draws(posterior, draws)
+    _check_whole(posterior, draws)
     facts = facts_of(posterior, draws)
     arrays.check_order(x, y)
     rows = rows_like(posterior, x)
@@ -110,7 +110,7 @@ def to_arviz(posterior: NetworkPosterior, draws: "Draws", *, seed: int = 0) -> "
     from bnn_atlas.config.methods.registry import method
     from bnn_atlas.inference.pointwise import pointwise
 
-    check_draws(posterior, draws)
+    _check_whole(posterior, draws)
     seed = arrays.seed(seed)
     x, y = (np.asarray(array) for array in posterior.rows)
     by_draw = ("chain", "draw", "row")
@@ -200,14 +200,9 @@ def check_draws(posterior: NetworkPosterior, draws: Any) -> None:
     from bnn_atlas.config.language.base import validated
     from bnn_atlas.config.parts.posterior import PosteriorConfig
     from bnn_atlas.data import DataError
-    from bnn_atlas.traces.draws import Draws
 
     check_posterior(posterior)
-    if not isinstance(draws, Draws):
-        raise DataError(
-            f"draws is a {type(draws).__name__}: pass a pool, from `sample` or `open_pool`, or the `draws` "
-            "of a reference"
-        )
+    check_type(draws)
     differences = []
     if (recorded := recorded_settings(draws).get("posterior")) is not None:
         theirs = recorded
@@ -226,4 +221,28 @@ def check_draws(posterior: NetworkPosterior, draws: Any) -> None:
         raise DataError(
             f"draws ({draws.path}) are of another posterior; these differ: {'; '.join(differences)}. Build the "
             "posterior from the settings and rows that the draws were made with"
+        )
+
+
+def check_type(draws: Any) -> None:
+    """Raise DataError if the argument is not draws."""
+    from bnn_atlas.data import DataError
+    from bnn_atlas.traces.draws import Draws
+
+    if not isinstance(draws, Draws):
+        raise DataError(
+            f"draws is a {type(draws).__name__}: pass a pool, from `sample` or `open_pool`, or the `draws` "
+            "of a reference"
+        )
+
+
+def _check_whole(posterior: NetworkPosterior, draws: Any) -> None:
+    """`check_draws`, and reject a selection of parameters."""
+    from bnn_atlas.data import DataError
+
+    check_draws(posterior, draws)
+    if draws.size != draws.layout.size:
+        raise DataError(
+            f"draws ({draws.path}) have {draws.size} of {draws.layout.size} parameters, and predictions need all: pass "
+            "all parameters"
         )

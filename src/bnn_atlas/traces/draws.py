@@ -166,6 +166,7 @@ class Draws(ABC):
         numbers, statistics and attributes are kept. Raises ValueError, with the existing choices, if a condition
         matches nothing.
         """
+        parameters = [parameters] if isinstance(parameters, str) else parameters
         columns = self._matching(parameters, layers, roles, pattern, index, per_layer)
         return Selection(self, _chains(self, chains), _draws(self, draws, thinning), columns)
 
@@ -403,7 +404,7 @@ def _chains(pool: Draws, chains: slice | Collection[int] | None) -> np.ndarray:
 
 
 def _draws(pool: Draws, draws: slice | None, thinning: int) -> np.ndarray:
-    if thinning < 1:
+    if not hasattr(thinning, "__index__") or thinning < 1:
         raise ValueError(f"thinning keeps every k-th draw, k at least 1; got {thinning}")
     part = draws or slice(None)
     ends = [end for end in (part.start, part.stop) if end is not None]
