@@ -31,6 +31,7 @@ from bnn_atlas.data.splitting import load_split
 from bnn_atlas.metrics.formulas.reliability import calibration_bins
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.compiled import kernel_name
+from bnn_atlas.runner import timing
 from bnn_atlas.traces.draws import ArrayDraws
 from tests.pipeline.steps.making import POSTERIOR, make_run
 from tests.test_envs import REPOSITORY, project
@@ -469,6 +470,15 @@ def test_bars_are_quiet_unless_asked_for(capsys: pytest.CaptureFixture[str], mon
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     sample(posterior, method, starts, progress=False)
     assert capsys.readouterr().err == ""
+
+
+def test_bars_are_shown_in_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert timing.bar(total=1).disable
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    monkeypatch.setattr(timing, "find_spec", lambda name: None)
+    for wanted in (None, True, False):
+        with timing.shown(wanted), timing.bar(total=1) as bar:
+            assert bar.disable == (wanted is False)
 
 
 def test_training_lowers_the_loss_of_the_starting_points() -> None:
