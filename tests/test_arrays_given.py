@@ -25,6 +25,8 @@ from bnn_atlas import (
     AtlasRegressor,
     NetworkPosterior,
     PosteriorDraws,
+    Symmetry,
+    align,
     arrays,
     build_posterior,
     configure,
@@ -507,7 +509,7 @@ def test_no_array_makes_a_public_function_fail_with_an_error_of_another_library(
         assert told is None or told.startswith(("x ", "y ", "validation["))
 
 
-NOT_CALLED = {"Reference"}
+NOT_CALLED = {"Alignment", "Reference"}
 """Public names that are only returned, with nothing that takes a value."""
 RAGGED = [[1.0, 2.0], [3.0]]
 WITHOUT = np.full_like(X, np.nan)
@@ -656,6 +658,19 @@ REFUSED: dict[str, list[tuple[Callable[[Given], Any], str]]] = {
         (lambda g: open_reference("nowhere.zip"), "nowhere"),
         (lambda g: open_reference(3), "int"),
         (lambda g: open_reference(__file__), "test_arrays_given"),
+    ],
+    "Symmetry": [
+        (lambda g: Symmetry({"w": ("h",)}), "group 'h' indexes .*alone"),
+        (lambda g: Symmetry({"w": 3}), r"axes\['w'\]"),
+        (lambda g: Symmetry(3), "axes maps"),
+        (lambda g: Symmetry.of(network), "x is missing|start is missing"),
+    ],
+    "align": [
+        (lambda g: align(g.draws, by="weight"), "by is 'weight': choose weights"),
+        (lambda g: align(g.draws, 3), "symmetry is a int"),
+        (lambda g: align(g.draws, posterior=3), "posterior is a int"),
+        (lambda g: align([{"w": "text"}], {"w": ("h", None), "v": (None, "h")}), r"draws\[0\]"),
+        (lambda g: align(g.draws, {"v": ("h", None), "w": (None, "h")}), "'v'"),
     ],
     "configure": [
         (lambda g: configure(threads=0), "threads"),
