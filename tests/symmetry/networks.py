@@ -1,10 +1,16 @@
-"""A small network of every model with random parameters, and its function by plain formulas."""
+"""A small network of every model with random parameters, and its function by plain formulas.
+
+Besides the models there are two that only these tests have: a LLaMA-like block and a grouped convolution.
+"""
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
+from flax import linen as nn
+from jax import numpy as jnp
 
 from bnn_atlas.config.parts.posterior import (
     CNNLSTMConfig,
@@ -17,9 +23,16 @@ from bnn_atlas.config.parts.posterior import (
     ResNetFRNConfig,
     WideResNetFRNConfig,
 )
+from bnn_atlas.models.cnn_lstm import Embedding
 from bnn_atlas.models.layout import Layout
-from bnn_atlas.models.networks import build_network
-from bnn_atlas.symmetry.groups import Symmetry, symmetry_of
+from bnn_atlas.models.networks import Network, build_network, functional, image_major, token_major
+from bnn_atlas.symmetry.groups import FreeGroup, InnerGroup, Part, Place, Symmetry, Value
+from bnn_atlas.symmetry.layers import (
+    attention_groups,
+    free_symmetry,
+    gated_group,
+    grouped_convolution_groups,
+)
 
 from ..models import reference
 
@@ -52,27 +65,255 @@ CASES: dict[str, tuple[ModelConfig, tuple[int, ...], Function]] = {
 }
 
 
+class Dense(nn.Module):
+    """W x for x [inputs, length, rows]; W [outputs, inputs], with a bias if asked for."""
+
+    outputs: int
+    bias: bool = False
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        weight = self.param("weight", nn.initializers.normal(1.0), (self.outputs, x.shape[0]))
+        y = jnp.einsum("oi,ilr->olr", weight, x)
+        return y + self.param("bias", nn.initializers.zeros, (self.outputs,))[:, None, None] if self.bias else y
+
+
+class Norm(nn.Module):
+    """Root-mean-square norm over the features, with gains."""
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        gain = self.param("gain", nn.initializers.ones, (x.shape[0],))
+        return x / jnp.sqrt((x**2).mean(axis=0) + 1e-6) * gain[:, None, None]
+
+
+class Llama(nn.Module):
+    """A decoder block: grouped-query attention, with or without rotary embedding, and a gated layer, on a stream."""
+
+    outputs: int = 3
+    vocabulary: int = 40
+    width: int = 12
+    heads: int = 6
+    shared: int = 3
+    head_width: int = 6
+    hidden: int = 9
+    rotary: bool = True
+
+    @nn.compact
+    def __call__(self, tokens: jax.Array) -> jax.Array:
+        x = jnp.moveaxis(Embedding(self.vocabulary, self.width, name="embedding")(tokens), -1, 0)
+        length, d, kept = len(tokens), self.head_width, self.heads // self.shared
+        h = Norm(name="norm0")(x)
+        q = Dense(self.heads * d, True, name="query")(h).reshape(kept, self.shared, d, length, -1)
+        k = Dense(kept * d, True, name="key")(h).reshape(kept, d, length, -1)
+        v = Dense(kept * d, True, name="value")(h).reshape(kept, d, length, -1)
+        if self.rotary:
+            q, k = turn(q, 2), turn(k, 1)
+        scores = jnp.einsum("ksdtr,kdur->kstur", q, k) / np.sqrt(d)
+        scores = jnp.where(np.tri(length)[:, :, None] > 0, scores, -jnp.inf)
+        mixed = jnp.einsum("kstur,kdur->ksdtr", jax.nn.softmax(scores, axis=3), v)
+        x = x + Dense(self.width, name="out")(mixed.reshape(self.heads * d, length, -1))
+        h = Norm(name="norm1")(x)
+        gated = jax.nn.silu(Dense(self.hidden, name="gate")(h)) * Dense(self.hidden, name="up")(h)
+        x = x + Dense(self.width, name="down")(gated)
+        return Dense(self.outputs, name="output")(Norm(name="norm2")(x))[:, -1]
+
+
+def turn(x: jax.Array, axis: int) -> jax.Array:
+    """Units i and i + d / 2 of an axis [d], turned by the angle t 100^(-2 i / d) at position t along the next axis."""
+    half, length = x.shape[axis] // 2, x.shape[axis + 1]
+    angles = (100.0 ** -(np.arange(half) / half))[:, None] * np.arange(length)
+    shape = (half, length, *(1,) * (x.ndim - axis - 2))
+    cos, sin = np.cos(angles).reshape(shape), np.sin(angles).reshape(shape)
+    low, high = jnp.split(x, 2, axis=axis)
+    return jnp.concatenate([low * cos - high * sin, low * sin + high * cos], axis=axis)
+
+
+def llama(p: reference.Arrays, tokens: np.ndarray, rotary: bool = True, heads: int = 6, shared: int = 3) -> np.ndarray:
+    """`Llama` for one row by loops over heads and positions; a pair of units is a complex number that is rotated."""
+
+    def norm(name: str, x: np.ndarray) -> np.ndarray:
+        return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-6) * p[f"{name}.gain"]
+
+    x = p["embedding.table"][tokens]
+    h, d = norm("norm0", x), p["query.weight"].shape[0] // heads
+
+    def units(name: str, head: int) -> np.ndarray:
+        rows = slice(head * d, (head + 1) * d)
+        values: np.ndarray = h @ p[f"{name}.weight"][rows].T + p[f"{name}.bias"][rows]
+        return values
+
+    def pairs(values: np.ndarray) -> np.ndarray:
+        steps = np.arange(len(values))[:, None] * 100.0 ** -(np.arange(d // 2) / (d // 2))
+        turned: np.ndarray = (values[:, : d // 2] + 1j * values[:, d // 2 :]) * np.exp(1j * steps)
+        return turned
+
+    mixed = np.zeros((len(x), heads * d))
+    for head in range(heads):
+        q, k, v = units("query", head), units("key", head // shared), units("value", head // shared)
+        scores = (pairs(q) @ pairs(k).conj().T).real if rotary else q @ k.T
+        for t in range(len(x)):
+            weights = np.exp(scores[t, : t + 1] / np.sqrt(d))
+            mixed[t, head * d : (head + 1) * d] = weights / weights.sum() @ v[: t + 1]
+    x = x + mixed @ p["out.weight"].T
+    h = norm("norm1", x)
+    x = x + (reference.silu(h @ p["gate.weight"].T) * (h @ p["up.weight"].T)) @ p["down.weight"].T
+    last: np.ndarray = p["output.weight"] @ norm("norm2", x)[-1]
+    return last
+
+
+NORMS = {"norm0": ("query", "key", "value"), "norm1": ("gate", "up"), "norm2": ("output",)}
+
+
+def llama_symmetry(layout: Layout, rotary: bool) -> Symmetry:
+    """A norm is the same for -x up to its sign: units of the stream have a sign, and those of each norm one more."""
+    gains = [Place(f"{norm}.gain", 0, True) for norm in NORMS]
+    written = [Place("embedding.table", 1, True), *(Place(f"{name}.weight", 0, True) for name in ("out", "down"))]
+    read = [Place(f"{name}.weight", 1, False) for names in NORMS.values() for name in names]
+    after_norms = []
+    for norm, layers in NORMS.items():
+        free = (
+            Part(f"{norm}.gain", 0, True, slots=12),
+            *(Part(f"{layer}.weight", 1, False, slots=12) for layer in layers),
+        )
+        after_norms.append(InnerGroup(norm, 12, free, signs=free, scales=(free,), inside="stream", exchangeable=False))
+    stream = (*written, *gains, *read)
+    values = (Value("embedding"),)
+    names = {"query": "query", "key": "key", "value": "value", "output": "out"}
+    groups = (
+        FreeGroup("stream", 12, stream, values=values, signs=(*written, *read)),
+        *after_norms,
+        *attention_groups(layout, **names, heads=6, key_value_heads=2, rotary=rotary, name="heads"),
+        gated_group(layout, gate="gate", up="up", down="down"),
+    )
+    return Symmetry(layout, groups)
+
+
+class Grouped(nn.Module):
+    """Three convolutions of kernel 3 on images, the second one in groups, each followed by `activation`; outputs."""
+
+    activations: tuple[str, str]
+    outputs: int = 3
+    groups: int = 3
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        for name, filters, groups, activation in (
+            ("before", 9, 1, self.activations[0]),
+            ("grouped", 12, self.groups, self.activations[1]),
+        ):
+            x = GroupedConvolution(filters, groups, name=name)(x)
+            x = {"relu": jax.nn.relu, "tanh": jnp.tanh}[activation](x)
+        return Dense(self.outputs, True, name="output")(x.reshape(-1, 1, x.shape[-1]))[:, 0]
+
+
+class GroupedConvolution(nn.Module):
+    filters: int
+    groups: int
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        shape = (self.filters, x.shape[0] // self.groups, 3, 3)
+        weight = self.param("weight", nn.initializers.normal(1.0), shape)
+        bias = self.param("bias", nn.initializers.zeros, (self.filters,))
+        layout = ("CHWN", "OIHW", "CHWN")
+        y = jax.lax.conv_general_dilated(
+            x, weight, (1, 1), "SAME", dimension_numbers=layout, feature_group_count=self.groups
+        )
+        return y + bias[:, None, None, None]
+
+
+def grouped(p: reference.Arrays, x: np.ndarray, activations: tuple[str, str], groups: int = 3) -> np.ndarray:
+    """`Grouped` for one image, group by group."""
+    first, second = ({"relu": reference.relu, "tanh": np.tanh}[name] for name in activations)
+    x = first(reference.conv(p, "before", x))
+    parts = []
+    for inputs, weight, bias in zip(
+        np.split(x, groups, axis=2),
+        np.split(p["grouped.weight"], groups),
+        np.split(p["grouped.bias"], groups),
+        strict=True,
+    ):
+        parts.append(reference.conv({"part.weight": weight, "part.bias": bias}, "part", inputs))
+    return reference.dense(p, "output", reference.flat(second(np.concatenate(parts, axis=2))))
+
+
+def grouped_symmetry(layout: Layout, activations: tuple[str, str]) -> Symmetry:
+    layers = {"before": "before", "grouped": "grouped", "after": "output"}
+    return Symmetry(layout, tuple(grouped_convolution_groups(layout, **layers, groups=3, activations=activations)))
+
+
+TOKENS = jax.ShapeDtypeStruct((7, 1), jnp.int32)
+IMAGES = jax.ShapeDtypeStruct((2, 5, 5, 1), jnp.float32)
+Described = tuple[Callable[[], Network], Callable[[Layout], Symmetry], tuple[int, ...], Function]
+DESCRIBED: dict[str, Described] = {
+    **{
+        name: (
+            partial(functional, Llama(rotary=rotary), TOKENS, token_major),
+            partial(llama_symmetry, rotary=rotary),
+            (7,),
+            partial(llama, rotary=rotary),
+        )
+        for name, rotary in (("llama", True), ("attention", False))
+    },
+    **{
+        f"grouped_{first}_{second}": (
+            partial(functional, Grouped((first, second)), IMAGES, image_major),
+            partial(grouped_symmetry, activations=(first, second)),
+            (5, 5, 2),
+            partial(grouped, activations=(first, second)),
+        )
+        for first, second in (("relu", "tanh"), ("tanh", "relu"))
+    },
+}
+"""Networks whose symmetries are described by hand: the network, its symmetry, the shape of a row, its formula."""
+
+
 class Example(NamedTuple):
-    config: ModelConfig
+    network: ModelConfig | Network
     layout: Layout
     symmetry: Symmetry
     theta: np.ndarray
     x: np.ndarray
     function: Function
+    vocabulary: int = 0
+
+    @property
+    def config(self) -> Any:
+        """Settings, or the network as functions where there are none."""
+        return self.network
 
     def outputs(self, theta: np.ndarray) -> np.ndarray:
         """Outputs [m, rows, outputs] of parameters [m, P]."""
         arrays = [self.layout.unflatten(one) for one in theta]
         return np.array([[self.function(each, row) for row in self.x] for each in arrays])
 
+    def rows(self, count: int) -> np.ndarray:
+        """Random rows as the network takes them."""
+        return _rows(np.random.default_rng(0), (count, *self.x.shape[1:]), self.vocabulary)
+
+
+def _rows(numbers: np.random.Generator, shape: tuple[int, ...], vocabulary: int) -> np.ndarray:
+    if vocabulary:
+        return numbers.integers(vocabulary, size=shape).astype(np.int32)
+    return numbers.normal(size=shape)
+
 
 @cache
 def example(name: str) -> Example:
-    config, shape, function = CASES[name]
     numbers = np.random.default_rng(0)
-    vocabulary = 9 if config.kind == "cnn_lstm" else 0
-    layout = build_network(config, shape, 3, vocabulary).layout
+    network: ModelConfig | Network
+    if name in DESCRIBED:
+        build, described, shape, function = DESCRIBED[name]
+        network, vocabulary = build(), 40 if len(DESCRIBED[name][2]) == 1 else 0
+        layout = network.layout
+        symmetry = described(layout)
+    else:
+        network, shape, function = CASES[name]
+        vocabulary = 9 if network.kind == "cnn_lstm" else 0
+        layout = build_network(network, shape, 3, vocabulary).layout
+        symmetry = free_symmetry(network, layout)
     scale = [np.full(p.size, 1.5 / np.sqrt(p.fan_in) if p.role == "weight" else 0.3) for p in layout.parameters]
     theta = np.concatenate(scale) * numbers.normal(size=layout.size)
-    x = numbers.integers(vocabulary, size=(2, *shape)) if vocabulary else numbers.normal(size=(2, *shape))
-    return Example(config, layout, symmetry_of(config, layout), theta, x, function)
+    x = _rows(numbers, (2, *shape), vocabulary)
+    return Example(network, layout, symmetry, theta, x, function, vocabulary)

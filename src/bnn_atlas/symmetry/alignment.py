@@ -169,9 +169,9 @@ class Aligner:
         self._lots = list(_lots(draws))
         self._at_once = decoupled(features.symmetry) and not plan.to_barycentre
         if plan.signed:
-            require(symmetry, "sign")
+            require(symmetry, "signs")
         if plan.balance:
-            require(symmetry, "scale")
+            require(symmetry, "scales")
         if plan.to_barycentre and features.products is not None:
             require_room(features.symmetry)
         size = 8 * draws.chains * features.symmetry.layout.size

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from bnn_atlas.config.parts.posterior import ModelConfig
 from bnn_atlas.data import DataError
 from bnn_atlas.symmetry.frame import Frame, load_frame
-from bnn_atlas.symmetry.groups import symmetry_of
+from bnn_atlas.symmetry.layers import free_symmetry
 from bnn_atlas.symmetry.moments import Factor, Moments
 from bnn_atlas.symmetry.permutation import balanced, transform
 from bnn_atlas.traces.draws import Draws, Selection
@@ -126,7 +126,7 @@ def _finite(draws: Draws) -> Iterator[np.ndarray]:
 
 def _rows(draws: Draws, frame: Frame, model: Mapping[str, Any], balance: bool) -> Iterator[np.ndarray]:
     """Finite draws [m, P] in a frame, in batches."""
-    symmetry = symmetry_of(TypeAdapter(ModelConfig).validate_python(model), draws.layout)
+    symmetry = free_symmetry(TypeAdapter(ModelConfig).validate_python(model), draws.layout)
     chains, numbers = np.isin(draws.chain_ids, frame.chain_ids), np.isin(draws.draw_ids, frame.draw_ids)
     aligned = Selection(draws, np.flatnonzero(chains), np.flatnonzero(numbers), np.arange(draws.size))
     if aligned.shape[:2] != frame.finite.shape:

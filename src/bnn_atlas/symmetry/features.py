@@ -1,6 +1,7 @@
 """Features for matching networks: values of each draw that are permuted in the same way as the network's units."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
@@ -15,8 +16,18 @@ from bnn_atlas.data.pixels import dead_inputs
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.models.mlp import ACTIVATIONS
-from bnn_atlas.models.networks import build_network
-from bnn_atlas.symmetry.groups import Group, Place, Symmetry, SymmetryError
+from bnn_atlas.models.networks import Network, build_network
+from bnn_atlas.symmetry.groups import (
+    Freedom,
+    FreeGroup,
+    Group,
+    InnerGroup,
+    Place,
+    Symmetry,
+    SymmetryError,
+    signs_of,
+)
+from bnn_atlas.symmetry.nested import families
 from bnn_atlas.symmetry.permutation import balanced, rows_of
 from bnn_atlas.traces.draws import evenly
 
@@ -134,7 +145,12 @@ def cosine_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -
 
 
 def activation_features(
-    config: ModelConfig, symmetry: Symmetry, shape: tuple[int, ...], x: np.ndarray, statistic: Statistic, **sizes: int
+    config: ModelConfig | Network,
+    symmetry: Symmetry,
+    shape: tuple[int, ...],
+    x: np.ndarray,
+    statistic: Statistic,
+    **sizes: int,
 ) -> Features:
     """Activations of all units for the rows x: unchanged, centred, or centred and divided by their sds.
 
@@ -144,7 +160,7 @@ def activation_features(
     constant activation has features of 0.
 
     Args:
-        config: the model.
+        config: the model, as settings or as functions (`models.networks.functional`).
         symmetry: symmetry of the network.
         shape: shape of one row.
         x: rows [n, ...] in the form that the network takes.
@@ -180,8 +196,11 @@ def activation_features(
         rounding = ROUNDING[np.dtype(np.float32)] * np.sqrt(lengths * squares)
         return Products(similarity, rounding, np.zeros(len(draws)))
 
-    text = f"{statistic} {config.model_dump_json()} {shape} {sorted(sizes.items())} {x.dtype} {_digest(x)}"
-    return Features(ours, of, products, text)
+    network = _known_by(config, x) if isinstance(config, Network) else config.model_dump_json()
+    text = f"{statistic} {network} {shape} {sorted(sizes.items())} {x.dtype} {_digest(x)}"
+    # Units inside others are matched by whole features, since their orders depend on each other.
+    is_nested = any(isinstance(group, InnerGroup) for group in symmetry.groups)
+    return Features(ours, of, None if is_nested else products, text)
 
 
 def require_room(symmetry: Symmetry, rows: int | None = None) -> None:
@@ -207,6 +226,12 @@ def balanced_features(features: Features, symmetry: Symmetry) -> Features:
         None if products is None else lambda reference, draws: products(even(reference[None])[0], even(draws)),
         f"balanced {features.basis}",
     )
+
+
+def _known_by(network: Network, x: np.ndarray) -> str:
+    """Text that stands for a network's functions: its outputs for a row, at random parameters."""
+    theta = np.random.default_rng(0).normal(size=network.layout.size).astype(np.float32)
+    return _digest(np.asarray(network.apply(jnp.asarray(theta), network.arrange(jnp.asarray(x[:1])))))
 
 
 def _digest(array: np.ndarray) -> str:
@@ -305,13 +330,49 @@ def _taken(values: np.ndarray, statistic: Statistic) -> np.ndarray:
 
 
 def _by_groups(symmetry: Symmetry, samples: list[int]) -> Symmetry:
-    """A symmetry for vectors that hold an array [n, samples] for each group."""
-    arrays, groups = [], []
-    for number, (group, count) in enumerate(zip(symmetry.groups, samples, strict=True)):
-        arrays.append(Parameter(group.name, (group.size, count), "weight", number, count, group.size))
-        signs = tuple(freedom for freedom in group.freedoms if freedom == "sign")
-        groups.append(Group(group.name, group.size, (Place(group.name, 0, True),), signs))
-    return Symmetry(Layout(tuple(arrays)), tuple(groups))
+    """A symmetry for vectors that hold an array [n, samples] for each group.
+
+    A group with units inside has an array [outputs, samples] for each layer of its `values` instead, which the groups
+    inside index as they index the outputs in the layer's weight. Further signs of the same units do not show in values.
+    """
+    arrays: list[Parameter] = []
+    groups: list[Group] = []
+    counts = iter(samples)
+    for members in families(symmetry):
+        outer, *inner = (symmetry.groups[number] for number in members)
+        if _is_single(outer, inner):
+            count = next(counts)
+            arrays.append(Parameter(outer.name, (outer.size, count), "weight", len(arrays), count, outer.size))
+            turned = not isinstance(outer, FreeGroup) or outer.turned
+            signs: tuple[Freedom, ...] = ("sign",) if signs_of(outer) and turned else ()
+            groups.append(Group(outer.name, outer.size, (Place(outer.name, 0, True),), signs))
+            groups += [_of_values(group, {}) for group in inner]
+            continue
+        names = {}
+        for value in outer.values:
+            name, count = f"{outer.name}.{value.layer}", next(counts)
+            width = next(p.shape[0] for p in symmetry.layout.parameters if p.name == f"{value.layer}.weight")
+            arrays.append(Parameter(name, (width, count), "weight", len(arrays), count, width))
+            names[f"{value.layer}.weight"] = name
+        groups += [_of_values(group, names) for group in (outer, *inner)]
+    order = {group.name: number for number, group in enumerate(symmetry.groups)}
+    return Symmetry(Layout(tuple(arrays)), tuple(sorted(groups, key=lambda group: order[group.name])))
+
+
+def _is_single(outer: Group, inner: Sequence[Group]) -> bool:
+    """Whether values are those of the outer units: nothing is inside, or only further signs of the same units."""
+    return all(group.size == outer.size for group in inner)
+
+
+def _of_values(group: Group, names: dict[str, str]) -> Group:
+    """A group of units that index the outputs of layers, given the name of the array of outputs of each weight."""
+
+    def found(places: Iterable[Place]) -> tuple[Place, ...]:
+        return tuple(replace(p, array=names[p.array]) for p in places if p.array in names and p.axis == 0)
+
+    if isinstance(group, InnerGroup):
+        return replace(group, places=found(group.places), signs=found(group.signs), scales=())
+    return replace(group, places=found(group.places))
 
 
 def live_parameters(layout: Layout, dead: np.ndarray) -> np.ndarray | None:
@@ -336,7 +397,8 @@ class Activations(NamedTuple):
     """
 
     at: Callable[[np.ndarray, int], list[np.ndarray]]
-    """(parameters [P], piece) -> activations [n, k] of each group for the rows of this piece."""
+    """(parameters [P], piece) -> activations [n, k] of each group for the rows of this piece; of a group with units
+    inside, those of each layer of its `values`."""
     pieces: int
     samples: list[int]
     """Number of samples of each group over all rows."""
@@ -348,10 +410,17 @@ class Activations(NamedTuple):
 
 
 def activations_of(
-    config: ModelConfig, symmetry: Symmetry, shape: tuple[int, ...], x: np.ndarray, *, outputs: int, vocabulary: int = 0
+    config: ModelConfig | Network,
+    symmetry: Symmetry,
+    shape: tuple[int, ...],
+    x: np.ndarray,
+    *,
+    outputs: int = 0,
+    vocabulary: int = 0,
 ) -> Activations:
-    """The activations of a network's units at rows x [n, ...]."""
-    network = build_network(config, shape, outputs, vocabulary)
+    """The activations of a network's units at rows x [n, ...]; `config` as in `activation_features`."""
+    network = config if isinstance(config, Network) else build_network(config, shape, outputs, vocabulary)
+    together = [[symmetry.groups[number] for number in members] for members in families(symmetry)]
     at_once = network.piece or MOST_ROWS
     parts = (x[start : start + at_once] for start in range(0, len(x), at_once))
     pieces = [(network.arrange(jnp.asarray(part)), len(part)) for part in parts]
@@ -367,7 +436,7 @@ def activations_of(
 
         with nn.intercept_methods(watch):
             network.apply(theta[: network.layout.size], piece)
-        return [jnp.concatenate(list(_samples(group, found, rows)), axis=1) for group in symmetry.groups]
+        return [part for outer, *inner in together for part in _samples(outer, inner, found, rows)]
 
     compiled = jax.jit(values, static_argnums=2)
 
@@ -382,10 +451,15 @@ def activations_of(
     )
 
 
-def _samples(group: Group, found: dict[str, Array], rows: int) -> Iterator[Array]:
-    """Values [n, positions rows] of a group in each of its layers, for `rows` rows; later rows are padding."""
-    for value in group.values:
+def _samples(outer: Group, inner: Sequence[Group], found: dict[str, Array], rows: int) -> Iterator[Array]:
+    """Values [n, positions rows] of a group in all its layers, for `rows` rows; later rows are padding.
+
+    If units are inside, the values of each layer come by themselves.
+    """
+    parts = []
+    for value in outer.values:
         output = ACTIVATIONS[value.activation](found[value.layer])
         if value.layer == "embedding":
             output = jnp.moveaxis(output, -1, 0)
-        yield output[..., :rows].reshape(group.size, -1)
+        parts.append(output[..., :rows].reshape(len(output), -1))
+    yield from [jnp.concatenate(parts, axis=1)] if _is_single(outer, inner) else parts

@@ -59,6 +59,24 @@ class Place:
         return found.reshape(*units.shape[:-1], self.blocks * count * self.inner)
 
 
+@dataclass(frozen=True)
+class Part(Place):
+    """Parameters of units that lie inside the units of another group (slots), such as the units of attention heads.
+
+    An axis that has units in `slots` slots is read as [slots, between, units of a slot, inner]. With `slot_axis`, slots
+    are blocks of that other axis, as in the weight of a grouped convolution [outputs, inputs of one group, ...], and
+    `axis` has the units of one slot.
+    """
+
+    slots: int = 1
+    between: int = 1
+    slot_axis: int | None = None
+
+    def indices(self, units: np.ndarray) -> np.ndarray:
+        """Raises SymmetryError: a part depends on two groups, which `symmetry.permutation.transform` handles."""
+        raise SymmetryError(f"{self.array}: units inside other units need symmetry.permutation.transform")
+
+
 class Value(NamedTuple):
     """Where the units of a group appear in the forward pass: the activation of this layer's or block's output.
 
@@ -83,6 +101,47 @@ class Group:
     places: tuple[Place, ...]
     freedoms: tuple[Freedom, ...] = ()
     values: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True)
+class FreeGroup(Group):
+    """A group whose signs and scales concern some of its parameters only, or several sets of them.
+
+    A factor multiplies the incoming parameters of a set and divides the outgoing ones: `signs` are the places where the
+    sign of a unit acts, and each set in `scales` can be rescaled by itself. A set without outgoing parameters belongs
+    to a unit that is normalised afterwards. `turned`: whether the sign of a unit also changes the sign of its `values`.
+    """
+
+    signs: tuple[Place, ...] = ()
+    scales: tuple[tuple[Place, ...], ...] = ()
+    turned: bool = True
+
+
+@dataclass(frozen=True)
+class InnerGroup(FreeGroup):
+    """Units inside the units of the group `inside`, which comes earlier, with the same number of them in each.
+
+    All places are a `Part`. The permutation [size] contains that of the outer group: unit u of slot k is put where the
+    outer permutation puts slot k. Unless `exchangeable`, units keep their order in the slot and only have signs and
+    scales.
+    """
+
+    inside: str = ""
+    exchangeable: bool = True
+
+
+def signs_of(group: Group) -> tuple[Place, ...]:
+    """The places where the sign of a unit acts; empty if its sign is not free."""
+    if isinstance(group, FreeGroup):
+        return group.signs
+    return group.places if "sign" in group.freedoms else ()
+
+
+def scales_of(group: Group) -> tuple[tuple[Place, ...], ...]:
+    """Sets of places, each with a free scale for every unit."""
+    if isinstance(group, FreeGroup):
+        return group.scales
+    return (group.places,) if "scale" in group.freedoms else ()
 
 
 @dataclass(frozen=True)

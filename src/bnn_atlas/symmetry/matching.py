@@ -22,8 +22,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from bnn_atlas.symmetry.features import ROUNDING, Features, Products
-from bnn_atlas.symmetry.groups import Group, Symmetry
+from bnn_atlas.symmetry.groups import FreeGroup, Group, InnerGroup, Symmetry, signs_of
 from bnn_atlas.symmetry.moments import touched
+from bnn_atlas.symmetry.nested import assign_family, families, unshared
 from bnn_atlas.symmetry.permutation import compose, rows_of, transform, transpositions
 from bnn_atlas.traces.draws import Draws
 
@@ -65,26 +66,36 @@ def match(
     """Bring draws [m, P] near a reference [P] by permutations, starting with `start` or the identity.
 
     With the other groups fixed, the assignment of a group is exact. An assignment is accepted only if the objective
-    grows, so the objective never decreases. With `signed`, units whose sign can be flipped (`freedoms`) also get the
-    better sign.
+    grows, so the objective never decreases. With `signed`, units whose sign is free also get the better
+    sign. Groups with units inside are matched together with them (`symmetry.nested`).
 
     The descent is run `orders` times, and each draw keeps the best end: first with the groups in their own order,
     starting at the input, then in random orders, which are drawn anew for every sweep (Ainsworth et al. 2023, algorithm
     1). The order of the first sweep decides most, and is another one each time as long as there are so many. If no
-    array is indexed by two groups, one sweep is exact and is run once.
+    array is indexed by two groups, one sweep is exact and is run once. With units inside others, and no `start`, the
+    draws as they are and the draws matched by arrays that one group indexes are two starts.
     """
     if decoupled(symmetry):
         return _matched(symmetry, _products(symmetry, reference, draws), signed, start, orders)
     best = _descended(symmetry, reference, draws, signed, start)
+    together = families(symmetry)
+    if start is None and len(together) < len(symmetry.groups):
+        early = _descended(unshared(symmetry), reference, draws, signed, None)
+        _improve(best, _descended(symmetry, reference, draws, signed, early))
     tried = [best.objective.copy()]
-    for number, first in enumerate(_first_orders(len(symmetry.groups), orders, seed)):
+    for number, first in enumerate(_first_orders(len(together), orders, seed)):
         later = np.random.default_rng([ORDERS, seed, number])
         found = _descended(symmetry, reference, draws, signed, start, first, later)
-        better = found.objective > best.objective
-        for name in ("units", "signs", "objective"):
-            getattr(best, name)[better] = getattr(found, name)[better]
+        _improve(best, found)
         tried.append(found.objective)
     return best._replace(tried=np.stack(tried, axis=1))
+
+
+def _improve(best: Matched, found: Matched) -> None:
+    """Replace draws of `best` by those of `found` where their objective is larger."""
+    better = found.objective > best.objective
+    for name in ("units", "signs", "objective"):
+        getattr(best, name)[better] = getattr(found, name)[better]
 
 
 ORDERS = 3
@@ -159,35 +170,39 @@ def _descended(
     current = transform(symmetry, draws, units, signs if signed else None)
     rounding = ROUNDING[current.dtype] * float(np.linalg.norm(reference)) * np.linalg.norm(current, axis=1)
     parts, part_signs = symmetry.split(units), symmetry.split(signs)
-    active, sweeps = np.arange(len(draws)), 0
+    active, sweeps, together = np.arange(len(draws)), 0, families(symmetry)
     while len(active) and sweeps < SWEEPS:
-        visited = np.arange(len(symmetry.groups)) if first is None else first
+        visited = np.arange(len(together)) if first is None else first
         if sweeps and later is not None:
-            visited = later.permutation(len(symmetry.groups))
+            visited = later.permutation(len(together))
         sweeps += 1
         moved = np.zeros(len(draws), dtype=bool)
         for number in visited:
-            group = symmetry.groups[number]
-            flips = signed and "sign" in group.freedoms
-            similarity = similarities(symmetry, group, reference, current[active])
-            best, turned, gains = _assigned(similarity, flips)
+            alone = replace(symmetry, groups=tuple(symmetry.groups[member] for member in together[number]))
+            flips = signed and any(map(signs_of, alone.groups))
+            if len(alone.groups) == 1:
+                best, turned, gains = _assigned(symmetry, alone.groups[0], reference, current[active], flips)
+            else:
+                best, turned, gains = assign_family(alone, reference, current[active], flips, rounding[active])
             gained = gains > rounding[active]
             better = active[gained]
             if not len(better):
                 continue
             orders, flipped = best[gained], turned[gained] if flips else None
-            alone = replace(symmetry, groups=(group,))
             candidate = transform(alone, current[better], orders, flipped)
-            if _recurrent(group):
+            if any(map(_recurrent, alone.groups)):
                 # The gain is only the linear part of a quadratic objective.
                 before, after = (_dots(reference, part) for part in (current[better], candidate))
                 kept = after - before > rounding[better]
                 better, candidate, orders = better[kept], candidate[kept], orders[kept]
                 flipped = flipped[kept] if flipped is not None else None
             current[better] = candidate
-            parts[number][better] = compose(parts[number][better], orders)
-            if flipped is not None:
-                part_signs[number][better] = compose(part_signs[number][better], orders) * flipped
+            for place, member in enumerate(together[number]):
+                order = alone.split(orders)[place]
+                parts[member][better] = compose(parts[member][better], order)
+                if flipped is not None:
+                    turns = alone.split(flipped)[place]
+                    part_signs[member][better] = compose(part_signs[member][better], order) * turns
             moved[better] = True
         active = np.flatnonzero(moved)
     return Matched(units, signs, _dots(reference, current), sweeps)
@@ -216,8 +231,8 @@ def assign(
     objective = np.zeros(len(units))
     for group, order, sign in zip(symmetry.groups, symmetry.split(units), symmetry.split(signs), strict=True):
         ours = similarity[group.name]
-        flips = signed and "sign" in group.freedoms
-        best, turned, picked = _best(ours, flips)
+        flips = signed and bool(signs_of(group))
+        best, turned, picked = _best(ours, ours if flips else None)
         present = (_picked(ours, order) * sign).astype(np.float64).sum(axis=1)
         gained = picked - present > rounding
         order[gained] = best[gained]
@@ -227,18 +242,30 @@ def assign(
     return Matched(units, signs, objective, 1)
 
 
-def _assigned(similarity: np.ndarray, flips: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The best order [m, n] of units, their signs, and the gain over the present order."""
-    orders, turned, picked = _best(similarity, flips)
+def _assigned(
+    symmetry: Symmetry, group: Group, reference: np.ndarray, current: np.ndarray, flips: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The best order [m, n] of one group's units, their signs, and the gain over the present order."""
+    similarity = similarities(symmetry, group, reference, current)
+    turning = similarity if flips else None
+    if flips and signs_of(group) != group.places:
+        turning = similarities(symmetry, replace(group, places=signs_of(group)), reference, current)
+    orders, turned, picked = _best(similarity, turning)
     return orders, turned, picked - np.trace(similarity, axis1=1, axis2=2, dtype=np.float64)
 
 
-def _best(similarity: np.ndarray, flips: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The best order [m, n] of units, their signs, and the sum of the inner products that it picks."""
-    magnitude = np.abs(similarity) if flips else similarity
+def _best(similarity: np.ndarray, turning: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The best order [m, n] of units, their signs, and the sum of the inner products that it picks.
+
+    `turning` is the part of the inner products that changes sign with a unit; None if signs stay.
+    """
+    magnitude = similarity
+    if turning is not None:
+        magnitude = np.abs(similarity) if turning is similarity else similarity - turning + np.abs(turning)
     orders = np.stack([linear_sum_assignment(each, maximize=True)[1] for each in magnitude])
     picked = _picked(magnitude, orders).astype(np.float64).sum(axis=1)
-    return orders, np.where(_picked(similarity, orders) < 0, -1, 1).astype(np.int8), picked
+    signs = np.ones(orders.shape) if turning is None else np.where(_picked(turning, orders) < 0, -1, 1)
+    return orders, signs.astype(np.int8), picked
 
 
 def _picked(similarity: np.ndarray, orders: np.ndarray) -> np.ndarray:
@@ -257,7 +284,12 @@ def similarities(symmetry: Symmetry, group: Group, reference: np.ndarray, draws:
 
 
 def decoupled(symmetry: Symmetry) -> bool:
-    """Whether no array is indexed by two groups, or twice by one group, so that one sweep is exact."""
+    """Whether no array is indexed by two groups, or twice by one group, so that one sweep is exact.
+
+    Not where units are inside others, or signs change a part of a unit.
+    """
+    if any(isinstance(g, InnerGroup) or (isinstance(g, FreeGroup) and g.signs != g.places) for g in symmetry.groups):
+        return False
     arrays = [place.array for group in symmetry.groups for place in group.places]
     return len(set(arrays)) == len(arrays)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from bnn_atlas.symmetry.frame import VARIANTS
-from bnn_atlas.symmetry.groups import Symmetry
+from bnn_atlas.symmetry.groups import InnerGroup, Symmetry
 from bnn_atlas.symmetry.permutation import transform, view_of
 
 BLOCK = 1 << 13
@@ -256,7 +256,8 @@ def touched(symmetry: Symmetry, smallest: int = 2) -> np.ndarray:
     """Which parameters [P] belong to units of groups of at least this size; two units can be permuted."""
     moved = np.zeros((1, symmetry.layout.size), dtype=bool)
     for group in symmetry.groups:
-        for place in group.places if group.size >= smallest else ():
+        # The places of units inside other units are also those of the outer units.
+        for place in group.places if group.size >= smallest and not isinstance(group, InnerGroup) else ():
             along = view_of(symmetry, place, moved)
             along[:, place.start : place.start + place.blocks * group.size * place.inner] = True
     return moved[0]

@@ -3,9 +3,21 @@
 A permutation p [n] puts unit p[i] at place i: a layer's weight W becomes W[p], and the next layer's V becomes V[:, p].
 """
 
+from dataclasses import replace
+from typing import Literal
+
 import numpy as np
 
-from bnn_atlas.symmetry.groups import Freedom, Group, Place, Symmetry, SymmetryError
+from bnn_atlas.symmetry.groups import (
+    Group,
+    InnerGroup,
+    Part,
+    Place,
+    Symmetry,
+    SymmetryError,
+    scales_of,
+    signs_of,
+)
 
 
 def apply(symmetry: Symmetry, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
@@ -94,8 +106,27 @@ def ceiling(size: int) -> float:
 
 
 def uniform_units(symmetry: Symmetry, generator: np.random.Generator) -> np.ndarray:
-    """Uniformly random permutations [units], independent for each group."""
-    return symmetry.join([generator.permutation(group.size) for group in symmetry.groups])
+    """Uniformly random permutations [units], independent for each group and, inside other units, for each slot."""
+    parts: dict[str, np.ndarray] = {}
+    for group in symmetry.groups:
+        if isinstance(group, InnerGroup):
+            outer = parts[group.inside]
+            count = group.size // len(outer)
+            inner = [generator.permutation(count) if group.exchangeable else np.arange(count) for _ in outer]
+            parts[group.name] = within(np.stack(inner), outer)
+        else:
+            parts[group.name] = generator.permutation(group.size)
+    return symmetry.join(parts.values())
+
+
+def within(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
+    """Permutations [..., slots n] of units inside slots.
+
+    The slots get the order `outer` [..., slots], and then the n units of each slot the order `inner` [..., slots, n].
+    """
+    count = inner.shape[-1]
+    total = outer[..., None].astype(np.intp) * count + inner
+    return total.reshape(*total.shape[:-2], -1)
 
 
 def with_transpositions(generator: np.random.Generator, size: int, count: int) -> np.ndarray:
@@ -121,24 +152,55 @@ TOLERANCE = 1e-6
 """Largest relative change of a scale in the last sweep of `balanced`."""
 
 
-def require(symmetry: Symmetry, freedom: Freedom) -> None:
-    """Raise SymmetryError if no group of the network has this kind of symmetry (`sign` or `scale`)."""
-    if not any(freedom in group.freedoms for group in symmetry.groups):
-        has, what = ("relu", "scales") if freedom == "scale" else ("tanh", "signs")
-        raise SymmetryError(f"this network has no {what} to remove (only {has} units have {what}); drop this setting")
+def require(symmetry: Symmetry, kind: Literal["signs", "scales"]) -> None:
+    """Raise SymmetryError if no group of the network has free `signs` or `scales`."""
+    free = {"signs": signs_of, "scales": scales_of}[kind]
+    if not any(free(group) for group in symmetry.groups):
+        have = {
+            "signs": "units of tanh, cells of an LSTM and filters before a norm",
+            "scales": "units of relu and filters before a norm",
+        }[kind]
+        raise SymmetryError(f"this network has no {kind} to remove ({have} have {kind}); leave this out")
 
 
 def transform(symmetry: Symmetry, theta: np.ndarray, units: np.ndarray, signs: np.ndarray | None = None) -> np.ndarray:
-    """Parameters [..., P] with units reordered and then multiplied by the signs of the units [..., units]."""
-    moved = apply(symmetry, theta, units)
+    """Parameters [..., P] with units reordered and then multiplied by the signs of the units [..., units].
+
+    Units inside the units of another group are reordered after these. Raises SymmetryError if their permutation is not
+    that of the outer group with other orders inside.
+    """
+    moved = _reordered(symmetry, theta, units)
     if signs is None:
         return moved
     flat = moved.reshape(-1, moved.shape[-1])
     every = np.broadcast_to(signs, (*moved.shape[:-1], symmetry.units)).reshape(-1, symmetry.units)
     for group, sign in zip(symmetry.groups, symmetry.split(every), strict=True):
-        if "sign" in group.freedoms and (sign < 0).any():
-            for place in group.places:
+        if (places := signs_of(group)) and (sign < 0).any():
+            for place in places:
                 _multiply(symmetry, place, flat, sign)
+    return moved
+
+
+def _reordered(symmetry: Symmetry, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
+    inside = [group for group in symmetry.groups if isinstance(group, InnerGroup)]
+    if not inside:
+        return apply(symmetry, theta, units)
+    orders = {group.name: part for group, part in zip(symmetry.groups, symmetry.split(units), strict=True)}
+    whole = replace(symmetry, groups=tuple(g for g in symmetry.groups if not isinstance(g, InnerGroup)))
+    moved = apply(whole, theta, whole.join([orders[group.name] for group in whole.groups]))
+    flat = moved.reshape(-1, moved.shape[-1])
+    row = np.arange(len(flat))[:, None, None]
+    for group in inside:
+        outer = orders[group.inside].astype(np.intp)
+        slots = outer.shape[-1]
+        count = group.size // slots
+        inner = orders[group.name].reshape(*outer.shape, count) - outer[..., None] * count
+        if ((inner < 0) | (inner >= count)).any():
+            raise SymmetryError(f"the permutation of {group.name} does not follow that of {group.inside}")
+        inner = np.broadcast_to(inner, (*moved.shape[:-1], slots, count)).reshape(len(flat), slots, count)
+        for place in group.places:
+            view = parts_of(symmetry, place, group.size, flat)
+            view[...] = view[row, np.arange(slots)[:, None], inner]
     return moved
 
 
@@ -151,21 +213,26 @@ def balanced(symmetry: Symmetry, theta: np.ndarray, *others: np.ndarray) -> tupl
 
         in <- in s,   out <- out / s,   s = sqrt(|out| / |in|),
 
-    group by group until no s differs from 1 by more than `TOLERANCE`. Units with |in| = 0 or |out| = 0 keep their
-    scale. Raises SymmetryError in the same cases as `require`, and if the scales do not converge.
+    set by set of `scales` until no s differs from 1 by more than `TOLERANCE`. Units with |in| = 0 or |out| = 0 keep
+    their scale. Parameters that are normalised afterwards, which have no outgoing parameters, get |in| = 1. A filter
+    response norm y = x / sqrt(nu^2 + e) changes with the scale s of x by (e / 2) |1 / nu^2 - 1 / (s nu)^2| relative to
+    y; everything else is exact. Raises SymmetryError in the same cases as `require`, and if the scales do not converge.
     """
-    require(symmetry, "scale")
+    require(symmetry, "scales")
     result, *rest = (array.astype(np.float64) for array in (theta, *others))
-    groups = [group for group in symmetry.groups if "scale" in group.freedoms]
+    free = [(group, places) for group in symmetry.groups for places in scales_of(group)]
     for _ in range(SWEEPS):
         largest = 0.0
-        for group in groups:
-            square = {way: _square(symmetry, group, result, way) for way in (True, False)}
-            usable = (square[True] > 0) & (square[False] > 0)
-            ratio = np.divide(square[False], square[True], out=np.ones_like(square[True]), where=usable)
+        for group, places in free:
+            square = _square(symmetry, group, places, result, incoming=True)
+            target = _square(symmetry, group, places, result, incoming=False)
+            if all(place.incoming for place in places):
+                target = np.ones_like(square) / np.where(square > 0, square, 1.0)
+            usable = (square > 0) & (target > 0)
+            ratio = np.divide(target, square, out=np.ones_like(square), where=usable)
             scale = ratio**0.25
             largest = max(largest, float(np.abs(scale - 1).max(initial=0.0)))
-            for place in group.places:
+            for place in places:
                 for array in (result, *rest):
                     _multiply(symmetry, place, array, scale if place.incoming else 1 / scale)
         if largest < TOLERANCE or not np.isfinite(largest):
@@ -173,23 +240,45 @@ def balanced(symmetry: Symmetry, theta: np.ndarray, *others: np.ndarray) -> tupl
     raise SymmetryError(f"scales of units did not converge in {SWEEPS} sweeps: the last moved a scale by {largest:.1e}")
 
 
-def _square(symmetry: Symmetry, group: Group, theta: np.ndarray, incoming: bool) -> np.ndarray:
-    """Sums of squares [m, n] of each unit's incoming or outgoing parameters."""
-    places = [place for place in group.places if place.incoming == incoming]
-    rows = [rows_of(symmetry, place, group.size, theta) for place in places]
+def _square(
+    symmetry: Symmetry, group: Group, places: tuple[Place, ...], theta: np.ndarray, *, incoming: bool
+) -> np.ndarray:
+    """Sums of squares [m, n] of each unit's incoming or outgoing parameters at these places."""
+    rows = [rows_of(symmetry, place, group.size, theta) for place in places if place.incoming == incoming]
     return np.asarray(sum((part**2).sum(axis=-1) for part in rows))
 
 
 def rows_of(symmetry: Symmetry, place: Place, size: int, theta: np.ndarray) -> np.ndarray:
     """The parameters [m, n, k] of each unit at one place (array and axis), from theta [m, P]."""
+    if isinstance(place, Part):
+        return parts_of(symmetry, place, size, theta).reshape(len(theta), size, -1)
     view = view_of(symmetry, place, theta)
     part = view[:, place.start : place.start + place.blocks * size * place.inner]
     blocks = part.reshape(len(theta), place.blocks, size, place.inner, -1)
     return np.moveaxis(blocks, 2, 1).reshape(len(theta), size, -1)
 
 
+def parts_of(symmetry: Symmetry, place: Place, size: int, theta: np.ndarray) -> np.ndarray:
+    """A view [m, slots, n, ...] of the parameters of each unit in each slot, from theta [m, P]; size is slots n."""
+    assert isinstance(place, Part)
+    view = view_of(symmetry, place, theta)
+    count = size // place.slots
+    if place.slot_axis is None:
+        view = view[:, place.start : place.start + size * place.between * place.inner]
+        split = view.reshape(len(theta), place.slots, place.between, count, place.inner, *view.shape[2:])
+        return np.moveaxis(split, 3, 2)
+    view = np.moveaxis(view, place.slot_axis + (2 if place.slot_axis < place.axis else 1), 1)
+    view = view[:, :, place.start : place.start + count * place.between * place.inner]
+    split = view.reshape(len(theta), place.slots, -1, place.between, count, place.inner, *view.shape[3:])
+    return np.moveaxis(split, 4, 2)
+
+
 def _multiply(symmetry: Symmetry, place: Place, theta: np.ndarray, factors: np.ndarray) -> None:
     """Multiply, in place, each unit's parameters at one place (array and axis) by the unit's factor [m, n]."""
+    if isinstance(place, Part):
+        parts = parts_of(symmetry, place, factors.shape[1], theta)
+        parts *= factors.astype(theta.dtype).reshape(*parts.shape[:3], *(1,) * (parts.ndim - 3))
+        return
     view = view_of(symmetry, place, theta)
     by_index = np.tile(np.repeat(factors, place.inner, axis=1), (1, place.blocks)).astype(theta.dtype)
     end = place.start + by_index.shape[1]

@@ -30,6 +30,7 @@ from bnn_atlas.symmetry.barriers import PairError, PairsOfChains, Repair, Scored
 from bnn_atlas.symmetry.features import balanced_features, features_of, live_parameters, output_width
 from bnn_atlas.symmetry.frame import load_frame, save_frame
 from bnn_atlas.symmetry.groups import symmetry_of
+from bnn_atlas.symmetry.layers import free_symmetry
 from bnn_atlas.symmetry.matching import match_pairs
 from bnn_atlas.symmetry.pruning import accuracies, pruning_curves, pruning_measurements, read_source
 from bnn_atlas.traces.draws import Selection, evenly
@@ -76,7 +77,7 @@ def align(
     config = AlignmentConfig.model_validate(alignment)
     problem = load_without_rows(dataset, split, posterior)
     whole = open_pool(pool)
-    symmetry = symmetry_of(problem.config.model, whole.layout)
+    symmetry = free_symmetry(problem.config.model, whole.layout)
     chosen = evenly(whole.draws, config.draws or whole.draws)
     chains = np.arange(min(config.chains or whole.chains, whole.chains))
     part = Selection(whole, chains, chosen, np.arange(whole.size))
