@@ -19,9 +19,10 @@ from bnn_atlas.symmetry.features import Features, activation_features, weight_fe
 from bnn_atlas.symmetry.frame import Frame, load_frame, save_frame
 from bnn_atlas.symmetry.groups import SymmetryError, symmetry_of
 from bnn_atlas.symmetry.matching import barycentre, match, match_pairs
-from bnn_atlas.symmetry.permutation import apply
+from bnn_atlas.symmetry.permutation import apply, uniform_units
 
 from .draws import copies, in_memory, small_symmetry
+from .networks import example
 
 SYMMETRY = small_symmetry()
 
@@ -168,8 +169,8 @@ def test_aligned_draws_enter_another_frame_as_one(activation: str, tmp_path: Pat
     if signed:
         signs = np.random.default_rng(3).choice([-1, 1], size=(3, 4, symmetry.units)).astype(np.int8)
         draws = alignment.transform(symmetry, draws, np.broadcast_to(symmetry.identity, signs.shape), signs)
-    alone = aligned(draws, tmp_path, symmetry=symmetry, signed=signed).frame
-    entered = aligned(draws, tmp_path, symmetry=symmetry, signed=signed, frame=theta).frame
+    alone = aligned(draws, tmp_path, symmetry=symmetry, signs=signed).frame
+    entered = aligned(draws, tmp_path, symmetry=symmetry, signs=signed, frame=theta).frame
     assert np.abs(entered.mean - theta).max() < 0.5 < np.abs(alone.mean - theta).max()
     np.testing.assert_array_equal(entered.objective, alone.objective)
     for variant in ("aligned", "chain_wise"):
@@ -300,7 +301,7 @@ def test_fits_enter_the_frame_by_their_means(tmp_path: Path) -> None:
 def test_spreads_of_fits_are_balanced_as_their_means(tmp_path: Path) -> None:
     centres, _ = copies(SYMMETRY, 3, 1, 0.5)
     fit = Fit(centres[:, 0], 0.1 * np.abs(centres[:, 0]))
-    frame = aligned(np.repeat(centres, 2, axis=1), tmp_path, fit, unit="chain", balance=True).frame
+    frame = aligned(np.repeat(centres, 2, axis=1), tmp_path, fit, unit="chain", scales=True).frame
     assert frame.fit_mean is not None
     assert frame.fit_sd is not None
     np.testing.assert_allclose(frame.fit_sd, 0.1 * np.abs(frame.fit_mean), rtol=1e-5)
@@ -341,21 +342,37 @@ def test_draws_that_are_not_finite_are_counted_and_left_out(tmp_path: Path) -> N
         aligned(draws, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["llama", "grouped_relu_tanh", "wide_resnet_frn"])
+@pytest.mark.parametrize("reference", ["first", "barycentre"])
+def test_heads_channels_and_signs_have_no_spread_in_the_frame(name: str, reference: str, tmp_path: Path) -> None:
+    case = example(name)
+    generator = np.random.default_rng(0)
+    units = np.stack([uniform_units(case.symmetry, generator) for _ in range(6)]).reshape(2, 3, -1)
+    signs = generator.choice([-1, 1], size=units.shape).astype(np.int8)
+    draws = alignment.transform(case.symmetry, case.theta.astype(np.float32), units, signs)
+    frame = aligned(draws, tmp_path, symmetry=case.symmetry, reference=reference, signs=True).frame
+    np.testing.assert_allclose(frame.moment("aligned", "sd"), 0, atol=1e-6)
+    assert np.median(frame.moment("sampled", "sd")) > 0.05
+    assert np.median(frame.moment("scrambled", "sd")) > 0.05
+    back = alignment.transform(case.symmetry, draws, frame.units, frame.signs)
+    np.testing.assert_allclose(back, np.broadcast_to(frame.mean, back.shape), atol=1e-6)
+
+
 def test_signs_and_scales_are_removed_where_there_are_some(tmp_path: Path) -> None:
     tanh = small_symmetry(hidden=(6,), activation="tanh")
     draws, _ = copies(tanh, 2, 5, 0.0)
     signs = np.random.default_rng(1).choice([-1, 1], size=(2, 5, tanh.units)).astype(np.int8)
     turned = alignment.transform(tanh, draws, np.broadcast_to(tanh.identity, signs.shape), signs)
-    np.testing.assert_allclose(aligned(turned, tmp_path, symmetry=tanh, signed=True).frame.moment("aligned", "sd"), 0)
+    np.testing.assert_allclose(aligned(turned, tmp_path, symmetry=tanh, signs=True).frame.moment("aligned", "sd"), 0)
     assert aligned(turned, tmp_path, symmetry=tanh).frame.moment("aligned", "sd").max() > 0.1
     same_signs = np.abs(draws).astype(np.float32)
-    scrambled = [aligned(same_signs, tmp_path, symmetry=tanh, signed=signed).frame.moment("scrambled", "mean")
+    scrambled = [aligned(same_signs, tmp_path, symmetry=tanh, signs=signed).frame.moment("scrambled", "mean")
                  for signed in (True, False)]  # fmt: skip
     assert np.abs(scrambled[0]).mean() < 0.5 * np.abs(scrambled[1]).mean(), "signs of the control are random too"
     with pytest.raises(SymmetryError, match="no scales to remove"):
-        aligned(draws, tmp_path, symmetry=tanh, balance=True)
+        aligned(draws, tmp_path, symmetry=tanh, scales=True)
     with pytest.raises(SymmetryError, match="no signs to remove"):
-        aligned(copies(SYMMETRY, 2, 2, 0.0)[0], tmp_path, signed=True)
+        aligned(copies(SYMMETRY, 2, 2, 0.0)[0], tmp_path, signs=True)
 
 
 def test_pairs_within_and_across_chains() -> None:

@@ -16,8 +16,9 @@ from bnn_atlas.config.language.base import plural
 from bnn_atlas.data import DataError
 from bnn_atlas.library.posteriors import NetworkPosterior
 from bnn_atlas.models.layout import Layout, Parameter
-from bnn_atlas.symmetry.groups import LARGEST_GROUP, Group, Place, SymmetryError, symmetry_of
+from bnn_atlas.symmetry.groups import LARGEST_GROUP, Group, Place, SymmetryError, scales_of, signs_of
 from bnn_atlas.symmetry.groups import Symmetry as Groups
+from bnn_atlas.symmetry.layers import free_symmetry
 from bnn_atlas.traces.draws import ArrayDraws, Draws, Index, positions
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ class Symmetry:
     @classmethod
     def _of_model(cls, model: Any, layout: Layout, shape: tuple[int, ...], vocabulary: int) -> "Symmetry":
         """The symmetry of a network of this library."""
-        made = cls._made(symmetry_of(model, layout))
+        made = cls._made(free_symmetry(model, layout))
         outputs = next(p.fan_out for p in reversed(layout.parameters) if p.role == "weight")
 
         def features(symmetry: Groups, x: np.ndarray, statistic: "Statistic") -> "Features":
@@ -214,7 +215,8 @@ class Symmetry:
                 lines.append(f"  {name}: {', '.join(_places_by_hand(self._axes, name))}")
         else:
             for group in self._found.groups:
-                free = "".join(f", {freedom} free" for freedom in group.freedoms)
+                kinds = [name for name, of in (("scale", scales_of), ("sign", signs_of)) if of(group)]
+                free = "".join(f", {name} free" for name in kinds)
                 places = ", ".join(f"{place.array} axis {place.axis}" for place in group.places)
                 lines.append(f"  {group.name}, {plural(group.size, 'unit')}{free}: {places}")
         lines += [f"  undecided, left alone: {place} ({why})" for place, why in self.undecided.items()]
@@ -458,9 +460,9 @@ class _InFrame(Draws):
         theta = self._source.read(chain_idx, draw_idx).reshape(-1, self.size)
         usable = frame.finite[at].ravel()
         kept = theta[usable]
-        if self._plan.balance and len(kept):
+        if self._plan.scales and len(kept):
             kept = balanced(self._symmetry, kept)[0].astype(theta.dtype)
-        signs = frame.signs[at].reshape(-1, units)[usable] if self._plan.signed else None
+        signs = frame.signs[at].reshape(-1, units)[usable] if self._plan.signs else None
         theta[usable] = transform(self._symmetry, kept, frame.units[at].reshape(-1, units)[usable], signs)
         return theta[:, columns].reshape(len(chain_idx), len(draw_idx), len(columns))
 
@@ -538,9 +540,9 @@ class Alignment:
         self._source, self._symmetry, self._features, self._plan = source, symmetry, features, plan
         self._form, self._by = form, by
         self._aligned = self._run(source)
-        paired = balanced_features(features, symmetry) if plan.balance else features
+        paired = balanced_features(features, symmetry) if plan.scales else features
         self._pairs: Pairs = match_pairs(
-            source, paired, self._aligned.frame.finite, pairs, plan.seed, signed=plan.signed
+            source, paired, self._aligned.frame.finite, pairs, plan.seed, signed=plan.signs
         )
 
     def _run(self, draws: Draws) -> "Aligned":
@@ -570,8 +572,8 @@ class Alignment:
     @property
     def signs(self) -> dict[str, np.ndarray]:
         """Group -> -1 or 1 for each unit after its permutation; empty unless `signs` was chosen."""
-        free = {group.name for group in self._symmetry.groups if "sign" in group.freedoms}
-        found = self._by_group(self.frame.signs) if self._plan.signed else {}
+        free = {group.name for group in self._symmetry.groups if signs_of(group)}
+        found = self._by_group(self.frame.signs) if self._plan.signs else {}
         return {name: signs for name, signs in found.items() if name in free}
 
     @property
@@ -580,7 +582,7 @@ class Alignment:
 
         Computed when it is asked for, which reads all draws.
         """
-        if not self._plan.balance:
+        if not self._plan.scales:
             return {}
         free = [group for group in self._symmetry.groups if "scale" in group.freedoms]
         found = {group.name: np.ones((*self.frame.finite.shape, group.size)) for group in free}
@@ -814,8 +816,8 @@ def align(
         reference=reference,
         unit=unit,
         passes=arrays.count(passes, "passes", 1, 10**6),
-        signed=bool(signs),
-        balance=bool(scales),
+        signs=bool(signs),
+        scales=bool(scales),
         seed=arrays.seed(seed),
     )
     return Alignment(source, bound, features, plan, arrays.count(pairs, "pairs", 0, 10**6), form, by)
@@ -842,7 +844,7 @@ def _symmetry_for(draws: Any, posterior: NetworkPosterior | None) -> Symmetry:
         except ConfigError:
             config = None
         if config is not None:
-            return Symmetry._made(symmetry_of(config.model, cast(Draws, draws).layout))
+            return Symmetry._made(free_symmetry(config.model, cast(Draws, draws).layout))
     raise DataError("symmetry is missing: pass one, `Symmetry.of(network, x)` or Symmetry({...}), or the posterior")
 
 

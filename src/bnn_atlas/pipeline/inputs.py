@@ -281,7 +281,7 @@ class Inputs:
             "form": run.method.form,
             "rank": run.method.rank,
             "chains": run.method.source_chains,
-            "balance": aligned is not None and aligned.balanced,
+            "balance": aligned is not None and aligned.unit_scales,
             "model": run.model.model_dump(mode="json"),
             "members": list(run.chain_ids(int(w.block))),
             "seed": run.seed_of(int(w.split)),

@@ -57,8 +57,8 @@ class Plan(NamedTuple):
     passes: int = 200
     frame: np.ndarray | None = None
     """Target [P] of a frame into which the aligned draws are moved, by one more permutation for all draws."""
-    signed: bool = False
-    balance: bool = False
+    signs: bool = False
+    scales: bool = False
     rank: int = 20
     seed: int = 0
     orders: int = 1
@@ -168,9 +168,9 @@ class Aligner:
         self._plan, self._checkpoint, self._fit = plan, checkpoint, fit
         self._lots = list(_lots(draws))
         self._at_once = decoupled(features.symmetry) and not plan.to_barycentre
-        if plan.signed:
+        if plan.signs:
             require(symmetry, "signs")
-        if plan.balance:
+        if plan.scales:
             require(symmetry, "scales")
         if plan.to_barycentre and features.products is not None:
             require_room(features.symmetry)
@@ -296,17 +296,17 @@ class Aligner:
         if self._at_once:
             assert self._fit is not None
             fitted = self._prepared(self._fit.mean[with_draws]).astype(self._draws.dtype)
-            found = match_networks(features, state["target"], fitted, signed=plan.signed)
+            found = match_networks(features, state["target"], fitted, signed=plan.signs)
             objective = (float(np.average(found.objective, weights=weights[with_draws])),)
         else:
             rows = (state.pop("sums") / np.maximum(weights, 1)[:, None]).astype(self._draws.dtype)
             if self._fit is not None:
                 rows[fits] = features.of(self._prepared(self._fit.mean[fits])).astype(self._draws.dtype)
-            search = partial(match, features.symmetry, signed=plan.signed, orders=plan.orders, seed=plan.seed)
+            search = partial(match, features.symmetry, signed=plan.signs, orders=plan.orders, seed=plan.seed)
             if reference is None:
                 chains = barycentre(
                     features, rows[with_draws], weights[with_draws],
-                    signed=plan.signed, orders=plan.orders, seed=plan.seed, gain=plan.gain,
+                    signed=plan.signs, orders=plan.orders, seed=plan.seed, gain=plan.gain,
                 )  # fmt: skip
                 found, objective, fixed = chains.matched, chains.objective[-1:], chains.fixed
                 state["centre"] = chains.centre
@@ -379,7 +379,7 @@ class Aligner:
                         self._require_finite(chain, similarity.sum())
                     numbers = np.asarray(range(*draws.indices(self._draws.draws)))[at]
                     if by_draw:
-                        matched = assign(self._features.symmetry, found.similarity, found.rounding, signed=plan.signed)
+                        matched = assign(self._features.symmetry, found.similarity, found.rounding, signed=plan.signs)
                         state["units"][chain, numbers], state["signs"][chain, numbers] = matched.units, matched.signs
                         state["score"] = state["score"] + (matched.objective + found.rest).sum()
                     if by_chain:
@@ -414,7 +414,7 @@ class Aligner:
             return
         similarity = {group.name: state.pop(f"product_{group.name}")[None] for group in self._symmetry.groups}
         rounding, rest = state.pop("product_rounding"), state.pop("product_rest")
-        found = assign(self._features.symmetry, similarity, rounding[None], signed=self._plan.signed)
+        found = assign(self._features.symmetry, similarity, rounding[None], signed=self._plan.signs)
         state["chain_units"][chain], state["chain_signs"][chain] = found.units[0], found.signs[0]
         state["chain_score"] = state["chain_score"] + found.objective[0] + rest
 
@@ -437,7 +437,7 @@ class Aligner:
                 values = features.of(part)
                 start = Matched(units[at], signs[at], np.zeros(len(at)), 0)
                 found = match(
-                    features.symmetry, centre, values, signed=plan.signed, start=start, orders=orders, seed=plan.seed
+                    features.symmetry, centre, values, signed=plan.signs, start=start, orders=orders, seed=plan.seed
                 )  # fmt: skip
                 changed = (found.units != start.units) | (found.signs != start.signs)
                 state["moved"] = state["moved"] + changed.any(axis=1).sum()
@@ -479,7 +479,7 @@ class Aligner:
         mean = state.pop("total") / state["finite"].sum()
         theirs, ours = (np.asarray(one, self._draws.dtype) for one in (plan.frame, mean))
         found = match_networks(
-            features, theirs, ours[None], signed=plan.signed, orders=plan.orders, seed=plan.seed
+            features, theirs, ours[None], signed=plan.signs, orders=plan.orders, seed=plan.seed
         )  # fmt: skip
         state["target"] = plan.frame
         for name in ("units", "chain_units"):
@@ -531,7 +531,7 @@ class Aligner:
 
     def _chain_wise(self, chain: int) -> ChainWise:
         state = self._state
-        return state["chain_units"][chain], state["chain_signs"][chain] if self._plan.signed else None
+        return state["chain_units"][chain], state["chain_signs"][chain] if self._plan.signs else None
 
     def _warn(self, moments: dict[str, np.ndarray]) -> None:
         """Warn if the draws differ more in the frame than as sampled."""
@@ -553,7 +553,7 @@ class Aligner:
             return {}
         units, signs = self._state["units"][:, 0], self._state["signs"][:, 0]
         mean, sd = self._fit
-        if self._plan.balance:
+        if self._plan.scales:
             mean, *others = balanced(self._symmetry, mean, *([] if sd is None else [sd]))
             sd = others[0] if others else None
         found = {"fit_mean": self._moved(mean, units, signs)}
@@ -567,11 +567,11 @@ class Aligner:
         return units, generator.choice(np.array([-1, 1], np.int8), size=self._symmetry.units)
 
     def _moved(self, theta: np.ndarray, units: np.ndarray, signs: np.ndarray | None = None) -> np.ndarray:
-        return transform(self._symmetry, theta, units, signs if self._plan.signed else None)
+        return transform(self._symmetry, theta, units, signs if self._plan.signs else None)
 
     def _prepared(self, theta: np.ndarray) -> np.ndarray:
         """Draws [m, P] in the form that is matched: with balanced scales if the plan requires this."""
-        return balanced(self._symmetry, theta)[0].astype(theta.dtype) if self._plan.balance and len(theta) else theta
+        return balanced(self._symmetry, theta)[0].astype(theta.dtype) if self._plan.scales and len(theta) else theta
 
     def _in_lots(self, theta: np.ndarray) -> Iterator[np.ndarray]:
         largest = self._features.symmetry.layout.size

@@ -41,8 +41,8 @@ class Form(NamedTuple):
     kind: Literal["diagonal", "low_rank", "mean"]
     rank: int | None
     """Rank of the covariance; None for the full covariance."""
-    balance: bool = False
-    """Whether the alignment balances the scales of units."""
+    scales: bool = False
+    """Whether the alignment removes the scales of units."""
 
 
 def gaussian_draws(
@@ -91,7 +91,7 @@ def gaussian_draws(
     generators = [np.random.default_rng([seed, member]) for member in members]
     theta = np.empty((len(members), whole.size), whole.dtype)
     if form.kind == "low_rank" and form.rank is None:
-        rows = _rows(whole, found, model, form.balance) if found is not None else _finite(draws)
+        rows = _rows(whole, found, model, form.scales) if found is not None else _finite(draws)
         _add_deviations(theta, gaussian, rows, generators)
     else:
         for row, generator in zip(theta, generators, strict=True):
@@ -124,7 +124,7 @@ def _finite(draws: Draws) -> Iterator[np.ndarray]:
         yield rows[np.isfinite(rows).all(axis=1)]
 
 
-def _rows(draws: Draws, frame: Frame, model: Mapping[str, Any], balance: bool) -> Iterator[np.ndarray]:
+def _rows(draws: Draws, frame: Frame, model: Mapping[str, Any], scales: bool) -> Iterator[np.ndarray]:
     """Finite draws [m, P] in a frame, in batches."""
     symmetry = free_symmetry(TypeAdapter(ModelConfig).validate_python(model), draws.layout)
     chains, numbers = np.isin(draws.chain_ids, frame.chain_ids), np.isin(draws.draw_ids, frame.draw_ids)
@@ -135,7 +135,7 @@ def _rows(draws: Draws, frame: Frame, model: Mapping[str, Any], balance: bool) -
         place = at_chains, at_draws
         usable = frame.finite[place]
         rows = batch[usable]
-        if balance and len(rows):
+        if scales and len(rows):
             rows = balanced(symmetry, rows)[0].astype(rows.dtype)
         yield transform(symmetry, rows, frame.units[place][usable], frame.signs[place][usable])
 

@@ -72,15 +72,15 @@ def match(
     The descent is run `orders` times, and each draw keeps the best end: first with the groups in their own order,
     starting at the input, then in random orders, which are drawn anew for every sweep (Ainsworth et al. 2023, algorithm
     1). The order of the first sweep decides most, and is another one each time as long as there are so many. If no
-    array is indexed by two groups, one sweep is exact and is run once. With units inside others, and no `start`, the
-    draws as they are and the draws matched by arrays that one group indexes are two starts.
+    array is indexed by two groups, one sweep is exact and is run once. With units inside others, the
+    descent is also run from what the arrays that only one group indexes say.
     """
     if decoupled(symmetry):
         return _matched(symmetry, _products(symmetry, reference, draws), signed, start, orders)
     best = _descended(symmetry, reference, draws, signed, start)
     together = families(symmetry)
-    if start is None and len(together) < len(symmetry.groups):
-        early = _descended(unshared(symmetry), reference, draws, signed, None)
+    if len(together) < len(symmetry.groups):
+        early = _descended(unshared(symmetry), reference, draws, signed, start)
         _improve(best, _descended(symmetry, reference, draws, signed, early))
     tried = [best.objective.copy()]
     for number, first in enumerate(_first_orders(len(together), orders, seed)):

@@ -47,7 +47,9 @@ def load(folder: Path, alignments: dict[str, Any], scale: Any = "paper") -> Any:
         ({"a": {"run": "point"}}, ("it has 1 draw in all, and an alignment needs",)),
         ({"a": {"run": "one", "criterion": "cosine"}}, ("alignments.a.criterion = 'cosine'", "one hidden layer")),
         ({"a": {"run": "one", "signs": True}}, ("alignments.a.signs = True", "only tanh units have signs")),
-        ({"a": {"run": "tanh", "balanced": True}}, ("alignments.a.balanced = True", "only relu units have scales")),
+        ({"a": {"run": "tanh", "unit_scales": True}}, ("alignments.a.unit_scales = True", "only relu units have")),
+        ({"a": {"run": "tanh", "balanced": True}}, ("alignments.a", "'balanced' is called 'unit_scales'")),
+        ({"a": {"run": "one", "scales": True}}, ("alignments.a", "for scales of units give 'unit_scales'")),
         ({"a": {"run": "one", "reference": "frist"}}, ("alignments.a.reference = 'frist'", "did you mean 'first'")),
         ({"a": {"run": "one", "reference": "a"}}, ("alignments.a.reference = 'a': no such reference",)),
         (

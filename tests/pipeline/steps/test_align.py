@@ -69,13 +69,13 @@ def test_every_criterion_brings_copies_together(run: Path, tmp_path: Path, crite
 
 
 @pytest.mark.parametrize("criterion", ["weights", "activations", "correlation"])
-@pytest.mark.parametrize("changes", [{}, {"reference": "first"}, {"unit": "chain", "balanced": True}])
+@pytest.mark.parametrize("changes", [{}, {"reference": "first"}, {"unit": "chain", "unit_scales": True}])
 def test_the_library_finds_the_same_frame(run: Path, tmp_path: Path, criterion: Any, changes: dict[str, Any]) -> None:
     """To the last bit, and with the same table."""
     folder = aligned(run, tmp_path / "a", criterion=criterion, **changes)
     score_alignment(folder / "draws.npz", folder / "table.parquet", name="a", identity=IDENTITY)
     rows = load_without_rows(run / "prepared.npz", run / "split.npz", POSTERIOR).split.x_fit
-    settings = {"scales" if name == "balanced" else name: value for name, value in changes.items()}
+    settings = {"scales" if name == "unit_scales" else name: value for name, value in changes.items()}
     symmetry = bnn_atlas.Symmetry.of(POSTERIOR, rows, classes=CLASSES)
     settings |= {"by": criterion, "x": None if criterion == "weights" else rows, "pairs": 6}
     found = bnn_atlas.align(open_pool(run / "hidden.json"), symmetry, **settings)
@@ -102,7 +102,7 @@ def test_the_same_files_come_out_again_and_fewer_draws_are_taken(run: Path, tmp_
 @pytest.mark.parametrize("balance", [False, True])
 def test_directions_of_aligned_draws_need_no_factor(run: Path, tmp_path: Path, balance: bool) -> None:
     """Of two of three chains: draws with all directions have the covariance that a full factor has."""
-    folder = aligned(run, tmp_path / "a", chains=2, rank=15, balanced=balance)
+    folder = aligned(run, tmp_path / "a", chains=2, rank=15, unit_scales=balance)
     frame = load_frame(folder / "frame.npz", SYMMETRY)
     assert frame.finite.shape == (2, 8)
     given = {
@@ -167,6 +167,6 @@ def aligned_to(run: Path, folder: Path, other: Path, **changes: Any) -> Path:
 
 
 def test_balanced_draws_are_the_same_functions(run: Path, tmp_path: Path) -> None:
-    frame = load_frame(aligned(run, tmp_path / "a", balanced=True) / "frame.npz")
+    frame = load_frame(aligned(run, tmp_path / "a", unit_scales=True) / "frame.npz")
     assert np.median(frame.moment("aligned", "sd")) < 0.05
     assert not np.allclose(frame.mean, load_frame(aligned(run, tmp_path / "b") / "frame.npz").mean)

@@ -661,10 +661,10 @@ def _wrong_networks(study: Study, run: Run) -> Iterator[str]:
         yield f" = {error}"
         return
     for name in runs:
-        if study.alignments[name].balanced:
+        if study.alignments[name].unit_scales:
             yield (
-                f" = '{name}': it balances the scales of units, which decide what is pruned; name an alignment with "
-                "balanced: false"
+                f" = '{name}': it removes the scales of units, which decide what is pruned; name an alignment with "
+                "unit_scales: false"
             )
     first, *others = runs
     for name in others:

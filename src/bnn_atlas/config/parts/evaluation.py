@@ -6,7 +6,7 @@ Also alignments, which bring the hidden units of a run's draws into a common ord
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from bnn_atlas.config.data.shift import ShiftSetting
 from bnn_atlas.config.language.base import Count, DatasetName, Model, Number, Seed
@@ -184,11 +184,13 @@ class AlignmentConfig(Model):
     dead_inputs: Literal["kept", "masked"] = "kept"
     """Whether the weights of inputs that never vary in these rows are used for matching (`kept`) or ignored (`masked`,
     only for networks whose first layer is dense)."""
-    balanced: bool = False
-    """Whether units of relu are first scaled so that incoming and outgoing weights have equal norms, which does not
-    change the network's function."""
+    unit_scales: bool = False
+    """Whether the scales of units are removed first, without a change of the network's function: units of relu get
+    incoming and outgoing weights of equal norms, and filters before a filter response norm get norm 1. The name is not
+    `scales`, which says in a study's file how large a run is."""
     signs: bool = False
-    """Whether the signs of tanh units are matched as well."""
+    """Whether the signs of units are matched as well: of tanh units, cells of an LSTM, and filters before a filter
+    response norm."""
     rank: Count = 20
     """Rank of the factor in which the covariance of the aligned draws is kept; exact if it is at least the number of
     draws minus one."""
@@ -201,6 +203,17 @@ class AlignmentConfig(Model):
     directly."""
     seed: Seed = 0
     """Seed of the scrambled control and of the pairs."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _scales_of_units(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "balanced" in data:
+            raise ValueError("'balanced' is called 'unit_scales', beside 'signs': rename it")
+        if isinstance(data, dict) and isinstance(data.get("scales"), bool):
+            raise ValueError(
+                "'scales' has the changes at scales laptop and demo; for scales of units give 'unit_scales'"
+            )
+        return data
 
     @property
     def own_reference(self) -> bool:
@@ -238,17 +251,16 @@ def unsuited(config: AlignmentConfig, model: ModelConfig, chains: int, draws: in
         return "criterion", f"it is for one hidden layer, and this network is '{model.label}': use 'weights'"
     if config.dead_inputs == "masked" and hidden is None:
         return "dead_inputs", f"the first layer of '{model.label}' does not take inputs one by one: use 'kept'"
+    others = f"filters before a norm and embeddings have, and this network is '{model.label}': leave this out"
     if config.signs and not _free(model, "tanh"):
-        return "signs", f"only tanh units have signs, and this network is '{model.label}': leave this out"
-    if config.balanced and not _free(model, "relu"):
-        return "balanced", f"only relu units have scales, and this network is '{model.label}': leave this out"
+        return "signs", f"only tanh units have signs; besides them, cells of an LSTM, {others}"
+    if config.unit_scales and not _free(model, "relu"):
+        return "unit_scales", f"only relu units have scales; besides them, {others}"
     return None
 
 
 def _free(model: ModelConfig, activation: str) -> bool:
-    """Whether a network has units with this activation, whose sign or scale is then free."""
-    if model.kind == "cnn_lstm":  # the entries of its embedding have both
+    """Whether a network has units whose sign (tanh) or scale (relu) is free, by their activation or in any case."""
+    if model.kind in ("cnn_lstm", "resnet_frn", "wide_resnet_frn"):
         return True
-    if model.kind in ("resnet_frn", "wide_resnet_frn"):
-        return False
     return getattr(model, "activation", "relu") in (activation, "identity")

@@ -90,8 +90,8 @@ def align(
         unit=config.unit,
         passes=config.passes,
         frame=target if config.own_reference else None,
-        signed=config.signs,
-        balance=config.balanced,
+        signs=config.signs,
+        scales=config.unit_scales,
         rank=config.rank,
         seed=config.seed,
         orders=config.orders,
@@ -101,7 +101,7 @@ def align(
     basis = _fingerprint(config, posterior, Path(split))
     checkpoint = Checkpoint(Path(frame).with_name("frame.partial.npz"), basis)
     found = Aligner(part, symmetry, features, plan, checkpoint, fit).run()
-    paired = balanced_features(features, symmetry) if config.balanced else features
+    paired = balanced_features(features, symmetry) if config.unit_scales else features
     pairs = match_pairs(part, paired, found.frame.finite, config.pairs, config.seed, signed=config.signs)
     save_frame(frame, found.frame)
     save_aligned_draws(draws, kept_draws(found, pairs, symmetry))
