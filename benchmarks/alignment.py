@@ -1,4 +1,4 @@
-"""How many draws a second one core aligns: matching to a reference, with and without reading a trace.
+"""How many draws a second one core aligns: matching alone, and a whole alignment with its moments and controls.
 
 Draws of 784-512-10 are read from a trace, and are near the reference (one chain: the prior's noise around one network)
 or unrelated to it (chains of independent starts), by weights and by centred activations of --rows rows. Those of four
@@ -78,9 +78,10 @@ Work = tuple[str, str, str, int, Callable[[], Any]]
 def _wide(options: argparse.Namespace, folder: Path) -> list[Work]:
     from bnn_atlas.config.parts.posterior import MLPConfig
     from bnn_atlas.models.networks import build_network
+    from bnn_atlas.symmetry.alignment import Aligner, Checkpoint, Plan
     from bnn_atlas.symmetry.features import activation_features, weight_features
     from bnn_atlas.symmetry.groups import symmetry_of
-    from bnn_atlas.symmetry.matching import match
+    from bnn_atlas.symmetry.matching import match_networks
     from bnn_atlas.traces.store import TraceWriter, open_trace
 
     config = MLPConfig(hidden=(options.units,))
@@ -107,16 +108,19 @@ def _wide(options: argparse.Namespace, folder: Path) -> list[Work]:
             ("weights", weight_features(symmetry), options.wide),
             (rows, centred, max(1, options.wide // 5)),
         ):
-            (centre,) = features.of(reference[None])
 
-            def job(
-                trace: Any = trace, features: Any = features, centre: np.ndarray = centre, count: int = count
-            ) -> None:
+            def job(trace: Any = trace, features: Any = features, count: int = count) -> None:
                 for start in range(0, count, 10):
                     theta = trace.read([0], slice(start, min(start + 10, count)))[0]
-                    match(features.symmetry, centre, features.of(theta))
+                    match_networks(features, reference, theta)
 
             works.append((name, criterion, relation, count, job))
+
+        def whole(trace: Any = trace, relation: str = relation) -> None:
+            checkpoint = Checkpoint(folder / f"{relation}.npz")
+            Aligner(trace, symmetry, weight_features(symmetry), Plan(reference="first"), checkpoint).run()
+
+        works.append((name, "weights, with moments and controls", relation, options.wide, whole))
     return works
 
 

@@ -253,6 +253,31 @@ def alignment(table: pd.DataFrame) -> str:
     return f"{machine(table)}; {table.repeat.nunique()} rounds, CPU time.\n\n{markdown(head, lines)}"
 
 
+MEANS = ("objective", "barrier", "barrier_repaired")
+
+
+def alignment_methods(table: pd.DataFrame) -> str:
+    """Means over the pairs of networks, with standard errors."""
+
+    def mean(values: pd.Series) -> str:
+        error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else float("nan")
+        return f"{values.mean():.3f} ± {error:.3f}"
+
+    lines = [
+        (
+            str(method),
+            mean(rows.objective),
+            mean(rows.barrier),
+            mean(rows.barrier_repaired),
+            number(rows.seconds.mean()),
+        )
+        for method, rows in table.groupby("method", sort=False)
+    ]
+    head = ("method", "cosine of the weights", "barrier", "barrier with REPAIR", "seconds for a pair")
+    pairs = table.groupby("method").size().max()
+    return f"{machine(table)}; means over {pairs} pairs with standard errors.\n\n{markdown(head, lines)}"
+
+
 def gpu(values: pd.DataFrame, rates: pd.DataFrame, run: pd.DataFrame, networks: pd.DataFrame) -> str:
     """Four tables: rates, the estimate of the run, gradients of the large networks, differences from a CPU."""
     lines = []
@@ -324,6 +349,7 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "trace_reading": (trace_reading, ("trace_reading",)),
     "memory": (memory, ("memory",)),
     "alignment": (alignment, ("alignment",)),
+    "alignment_methods": (alignment_methods, ("alignment_methods",)),
     "gpu": (gpu, ("gpu_values", "gpu_rates", "gpu_run", "gpu_networks")),
 }
 """Marks in README.md: what makes a table, and the files in results/ that it is made from."""

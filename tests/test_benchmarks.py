@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from argparse import Namespace
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from bnn_atlas.data.dataset import Dataset
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
+import alignment_methods  # noqa: E402
 import mile_vs_bde  # noqa: E402
 import report  # noqa: E402
 from compile import covered  # noqa: E402
@@ -103,9 +105,37 @@ def test_alignment(tmp_path: Path) -> None:
     small = ["--wide", "3", "--narrow", "5", "--units", "8", "--rows", "20", "--rounds", "1"]
     run("alignment.py", *small, "--output", tmp_path / "alignment.csv")
     table = pd.read_csv(tmp_path / "alignment.csv")
-    assert list(table.draws) == ["near", "near", "unrelated", "unrelated", "near", "unrelated"]
+    assert list(table.draws) == [*["near"] * 3, *["unrelated"] * 3, "near", "unrelated"]
     assert (table.per_second > 0).all()
     assert "| 784-8-10 | weights | near |" in report.alignment(table)
+
+
+def test_alignment_methods(tmp_path: Path) -> None:
+    small = ["--seeds", "2", "--width", "6", "--epochs", "2", "--swaps", "5", "--points", "3"]
+    run("alignment_methods.py", *small, "--output", tmp_path)
+    table = pd.read_csv(tmp_path / "alignment_methods.csv").set_index("method")
+    assert (table.objective.drop("as trained") > table.objective["as trained"]).sum() >= 6
+    assert table.objective["ours: weights, 6 orders"] >= table.objective["ours: weights"]
+    assert (table[["barrier", "barrier_repaired"]] >= 0).all(axis=None)
+    assert (tmp_path / "alignment_methods.png").stat().st_size > 10_000
+    assert "| as trained |" in report.alignment_methods(table.reset_index())
+
+
+def test_cycle_consistent_orders_find_planted_ones() -> None:
+    """Three copies of a network of random weights in planted orders have one function and are equal in the space."""
+    generator = np.random.default_rng(0)
+    sizes = (40, 7, 6, 20)
+    whole = [(generator.normal(size=(n, m)), generator.normal(size=n)) for m, n in pairwise(sizes)]
+    planted = [[generator.permutation(7), generator.permutation(6)] for _ in range(3)]
+    copies = [alignment_methods.permuted(whole, orders) for orders in planted]
+    found = alignment_methods.cycle_consistent(copies)
+    ends = [alignment_methods.permuted(one, orders) for one, orders in zip(copies, found, strict=True)]
+    for other in ends[1:]:
+        np.testing.assert_allclose(alignment_methods.flat(other), alignment_methods.flat(ends[0]))
+    again = alignment_methods.git_re_basin(copies[0], copies[1], 0)
+    np.testing.assert_allclose(
+        alignment_methods.flat(alignment_methods.permuted(copies[1], again)), alignment_methods.flat(copies[0])
+    )
 
 
 @pytest.mark.slow
