@@ -107,7 +107,8 @@ def trace(module: Any, rows: np.ndarray, start: Any = None) -> tuple[Traced, Cal
     """What is found, and the outputs of the module itself at these rows for parameters [P]."""
     user = user_network(module, rows[:2], start)
     found = traced_symmetry(user.of_arrays, user.network.layout, rows.astype(np.int32 if rows.dtype == int else "f"))
-    return found, lambda theta: np.asarray(user.network.apply(jnp.asarray(theta), jnp.asarray(rows)))
+    layout = user.network.layout
+    return found, lambda theta: np.asarray(user.of_arrays(layout.unflatten(jnp.asarray(theta)), jnp.asarray(rows)))
 
 
 Sizes = dict[str, int]
