@@ -13,7 +13,6 @@ from jax import numpy as jnp
 import bnn_atlas as atlas
 from bnn_atlas.data import DataError
 from bnn_atlas.symmetry.groups import SymmetryError
-from bnn_atlas.traces.draws import Draws
 from tests.symmetry.test_tracing import Convolutions, Nnx, Residual, arrays, torch_like
 from tests.test_envs import REPOSITORY
 
@@ -145,7 +144,8 @@ def test_draws_come_back_in_the_form_in_which_they_were_given() -> None:
     from_disk, array = atlas.align(draws), atlas.align(whole, posterior=posterior)
     pytrees = atlas.align(trees, atlas.Symmetry.of(posterior))
     flat = atlas.align(whole[0], posterior=posterior)
-    assert isinstance(from_disk.draws, Draws)
+    assert isinstance(from_disk.draws, atlas.PosteriorDraws)
+    assert np.isfinite(from_disk.draws.score(X, Y).set_index("metric")["value"]["lppd"])
     np.testing.assert_array_equal(from_disk.draws.read(), array.draws)
     np.testing.assert_array_equal(from_disk.draws.read([1], slice(2, 5), [7, 3]), array.draws[1:2, 2:5][..., [7, 3]])
     for c, s in ((0, 0), (2, 29)):

@@ -850,10 +850,14 @@ def _symmetry_for(draws: Any, posterior: NetworkPosterior | None) -> Symmetry:
 
 def _source(draws: Any, symmetry: Symmetry, posterior: NetworkPosterior | None) -> tuple[Draws, _Form]:
     """The draws as `Draws`, and the form in which they were passed."""
+    from bnn_atlas.library.draws import PosteriorDraws
+
     if isinstance(draws, Draws):
         if draws.size != draws.layout.size:
             raise DataError(f"draws ({draws.path}) are a selection of parameters: pass all of them")
-        return draws, _Form(lambda moved: moved, _tree_of(draws.layout, symmetry, posterior), lambda values: values)
+        again = PosteriorDraws if isinstance(draws, PosteriorDraws) else lambda moved, _: moved
+        tree = _tree_of(draws.layout, symmetry, posterior)
+        return draws, _Form(lambda moved: again(moved, posterior), tree, lambda values: values)
     if isinstance(draws, list | tuple) and len(draws) and not _is_numbers(draws[0]):
         return _of_trees(draws, symmetry)
     array = draws if isinstance(draws, np.ndarray) else np.asarray(draws)
