@@ -37,8 +37,8 @@ def found(posterior: NetworkPosterior, draws: np.ndarray) -> Virial:
     return virial_of(posterior.density, posterior.data, pool(posterior, draws))
 
 
-def measured(virial: Virial, temperature: float = 1.0) -> dict[str, Measurement]:
-    rows = virial_measurements(virial, np.arange(len(virial.likelihood)), temperature)
+def measured(virial: Virial, temperature: float = 1.0, chains: int | None = None) -> dict[str, Measurement]:
+    rows = virial_measurements(virial, np.arange(chains or len(virial.chains)), temperature)
     return {row.at or "whole": row for row in rows}
 
 
@@ -110,7 +110,19 @@ def test_draws_are_thinned_evenly_and_the_note_says_so(monkeypatch: pytest.Monke
     thinned = found(posterior, draws)
     assert thinned.likelihood.shape == (2, 3, 1)
     np.testing.assert_allclose(thinned.likelihood, whole.likelihood[:, [0, 4, 8]], rtol=1e-5)
-    assert measured(thinned)["whole"].note.endswith("3 of 9 draws of each chain, evenly spread")
+    assert "3 of 9 draws of each chain, evenly spread" in measured(thinned)["whole"].note
+
+
+def test_many_rows_leave_out_draws_and_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = build_posterior(X, Y, LINEAR)
+    draws = np.random.default_rng(3).normal(size=(12, 9, 4))
+    whole = found(posterior, draws)
+    monkeypatch.setattr(module, "MOST_ROWS", 6 * ROWS)
+    fewer = found(posterior, draws)
+    assert fewer.chains.tolist() == [0, 6, 11]
+    np.testing.assert_allclose(fewer.likelihood, whole.likelihood[fewer.chains][:, [0, 8]], rtol=1e-5)
+    assert measured(fewer, chains=12)["whole"].note.endswith("3 of 12 chains")
+    assert virial_measurements(fewer, np.array([1, 2, 3]), 1.0) == []
 
 
 def test_single_networks_have_no_temperature_and_lost_draws_no_value(tmp_path: Path) -> None:
@@ -127,7 +139,7 @@ def test_single_networks_have_no_temperature_and_lost_draws_no_value(tmp_path: P
 
 def test_two_draws_of_many_chains_have_a_jackknife_over_chains() -> None:
     values = np.random.default_rng(5).normal(size=(12, 2, 1))
-    row = measured(Virial(np.array(["layer0"]), np.array([1]), 2, values, 0 * values))["whole"]
+    row = measured(Virial(np.array(["layer0"]), np.array([1]), 2, np.arange(12), values, 0 * values))["whole"]
     assert row.monte_carlo_error == pytest.approx(values.mean(axis=(1, 2)).std(ddof=1) / np.sqrt(12))
 
 

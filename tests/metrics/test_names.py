@@ -73,7 +73,9 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
         target = x @ [0.5, -1.0]
         summary = summarise(pool, predict_linear, x, target)
         run = RUN._replace(method="hmc") if extra else RUN
-        virial = Virial(np.array(["layer0", "noise"]), np.array([2, 1]), 60, *rng.normal(size=(2, 4, 60, 2)))
+        virial = Virial(
+            np.array(["layer0", "noise"]), np.array([2, 1]), 60, np.arange(4), *rng.normal(size=(2, 4, 60, 2))
+        )
         exchange = Exchange(np.asarray(60), *rng.normal(size=(2, 4, 25)))
         facts = evaluate.RunFacts(run, COST, published=PAPERS, prior_sd=1.0, virial=virial, exchange=exchange)
         found = evaluate.score(pool, summary, Data(target), facts)

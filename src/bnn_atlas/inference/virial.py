@@ -13,7 +13,10 @@ from bnn_atlas.posterior.density import Posterior, PosteriorData
 from bnn_atlas.traces.draws import Draws, evenly
 
 MOST_DRAWS = 1000
-"""Largest number of draws of all chains whose gradient is computed, but at least two of each chain."""
+"""Largest number of draws of all chains whose gradient is computed."""
+MOST_ROWS = 2_000_000
+"""Largest number of rows in all these gradients, so that they take minutes at most: a minibatch method may have seen
+fewer. At least two chains with two draws each are used."""
 TOGETHER = 32
 """Draws that are computed together, on all devices; a GPU batches them."""
 
@@ -28,8 +31,9 @@ def layers_of(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
 def virial_of(posterior: Posterior, data: PosteriorData, draws: Draws) -> Virial:
     """-theta . grad of log-likelihood and of log-prior at evenly spread draws of all chains, layer by layer.
 
-    One gradient on all rows for each of at most `MOST_DRAWS` draws. Draws are read `TOGETHER` at a time, and of their
-    gradients only one sum per array of the model is kept. No draws if the chains have fewer than two.
+    One gradient on all rows for each of at most `MOST_DRAWS` draws, and of at most `MOST_ROWS` rows together. If that
+    is fewer than two draws of each chain, chains are left out, evenly. Draws are read `TOGETHER` at a time, and of
+    their gradients only one sum per array of the model is kept. No draws if the chains have fewer than two.
 
     Args:
         posterior: their posterior on one device, within a budget for `TOGETHER` draws.
@@ -39,30 +43,32 @@ def virial_of(posterior: Posterior, data: PosteriorData, draws: Draws) -> Virial
     layout = posterior.layout
     names, layer = layers_of(layout)
     sizes = np.bincount(layer, [p.size for p in layout.parameters]).astype(np.int64)
-    each = evenly(draws.draws, max(2, MOST_DRAWS // draws.chains)) if draws.draws > 1 else np.empty(0, np.int64)
-    likelihood, prior = np.full((2, draws.chains, len(each), len(names)), np.nan)
+    most = max(4, min(MOST_DRAWS, MOST_ROWS // len(data.y)))
+    chains = evenly(draws.chains, most // 2)
+    each = evenly(draws.draws, most // len(chains)) if draws.draws > 1 else np.empty(0, np.int64)
+    likelihood, prior = np.full((2, len(chains), len(each), len(names)), np.nan)
 
     def one(data: Any, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
         _, of_rows = posterior.log_likelihood_and_gradient(theta, data.x, data.y, data.weights)
         of_prior = jax.grad(posterior.log_prior)(theta, data.prior)
         return tuple(_by_array(layout, -theta * gradient) for gradient in (of_rows, of_prior))  # type: ignore[return-value]
 
-    places = [(chain, place) for chain in range(draws.chains) for place in range(len(each))]
+    places = [(chain, place) for chain in range(len(chains)) for place in range(len(each))]
     size = min(TOGETHER, len(places))
     if not size:
-        return Virial(names, sizes, draws.draws, likelihood, prior)
+        return Virial(names, sizes, draws.draws, chains, likelihood, prior)
     place = Placement(size)
     shared, mapped = place.share(data), place.map(one)
     for start in range(0, len(places), size):
         some = places[start : start + size]
-        theta = _read(draws, each, some)
+        theta = _read(draws, chains, each, some)
         filled = np.concatenate([theta, np.repeat(theta[:1], size - len(some), axis=0)])
         found = place.get(mapped(shared, place.put(filled.astype(data.prior.loc.dtype))))
         for target, values in zip((likelihood, prior), found, strict=True):
             by_layer = values[: len(some)].astype(np.float64) @ np.eye(len(names))[layer]
             for (chain, draw), row in zip(some, by_layer, strict=True):
                 target[chain, draw] = row
-    return Virial(names, sizes, draws.draws, likelihood, prior)
+    return Virial(names, sizes, draws.draws, chains, likelihood, prior)
 
 
 def _by_array(layout: Layout, values: jax.Array) -> jax.Array:
@@ -70,10 +76,10 @@ def _by_array(layout: Layout, values: jax.Array) -> jax.Array:
     return jnp.stack([jnp.sum(part) for part in layout.unflatten(values).values()])
 
 
-def _read(draws: Draws, each: np.ndarray, places: list[tuple[int, int]]) -> np.ndarray:
-    """Draws [b, P] at (chain, place in `each`), which are in order, reading each chain once."""
+def _read(draws: Draws, chains: np.ndarray, each: np.ndarray, places: list[tuple[int, int]]) -> np.ndarray:
+    """Draws [b, P] at (place in `chains`, place in `each`), which are in order, reading each chain once."""
     parts = []
     for chain in dict.fromkeys(chain for chain, _ in places):
         wanted = [int(each[place]) for own, place in places if own == chain]
-        parts.append(draws.read([chain], wanted)[0])
+        parts.append(draws.read([int(chains[chain])], wanted)[0])
     return np.concatenate(parts)

@@ -12,7 +12,7 @@ from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, j
 
 
 class Virial(NamedTuple):
-    """-theta . grad log p at s draws of each of C chains, summed over the parameters of each of L layers; untempered.
+    """-theta . grad log p at s draws of each of c chains, summed over the parameters of each of L layers; untempered.
 
     Without draws (s = 0) if the virial was not computed: a single network has no temperature.
     """
@@ -23,10 +23,12 @@ class Virial(NamedTuple):
     """[L] number of parameters."""
     draws: int
     """Number of draws of each chain, of which s are used."""
+    chains: np.ndarray
+    """[c] indices of the chains that are used; the others were left out to save time."""
     likelihood: np.ndarray
-    """[C, s, L] float64: the part of the log-likelihood; NaN for a draw that is not finite."""
+    """[c, s, L] float64: the part of the log-likelihood; NaN for a draw that is not finite."""
     prior: np.ndarray
-    """[C, s, L] float64: the part of the log-prior."""
+    """[c, s, L] float64: the part of the log-prior."""
 
 
 def save_virial(path: str | Path, virial: Virial) -> None:
@@ -60,10 +62,13 @@ def virial_measurements(virial: Virial, kept: np.ndarray, temperature: float) ->
     and of Wenzel et al. 2020, How Good is the Bayes Posterior in Deep Neural Networks Really?
     """
     used = virial.likelihood.shape[1]
-    if not used or not len(kept):
+    own = np.isin(virial.chains, kept)
+    if not used or not own.any():
         return []
-    likelihood, prior = virial.likelihood[kept], virial.prior[kept]
+    likelihood, prior = virial.likelihood[own], virial.prior[own]
     thinned = f"{used:,} of {virial.draws:,} draws of each chain, evenly spread" if used < virial.draws else ""
+    if np.count_nonzero(own) < len(kept):
+        thinned = joined(thinned, f"{np.count_nonzero(own):,} of {len(kept):,} chains")
     parts = {"": likelihood + prior, "likelihood": likelihood, "prior": prior}
     rows = []
     for name, values in parts.items():
