@@ -13,7 +13,8 @@ from jax import numpy as jnp
 import bnn_atlas as atlas
 from bnn_atlas.data import DataError
 from bnn_atlas.symmetry.groups import SymmetryError
-from tests.symmetry.test_tracing import Convolutions, Nnx, Residual, arrays, torch_like
+from bnn_atlas.symmetry.permutation import uniform_units
+from tests.symmetry.test_tracing import TOKENS, Attention, Convolutions, Grouped, Nnx, Residual, arrays, torch_like
 from tests.test_envs import REPOSITORY
 
 NUMBERS = np.random.default_rng(8)
@@ -80,6 +81,28 @@ def test_planted_permutations_are_undone(name: str, by: Any) -> None:
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=0.02), draw, tree)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=0.01), found.mean, tree)
     assert 0 < max(jax.tree.leaves(jax.tree.map(np.max, found.sd))) < 0.02
+
+
+@pytest.mark.parametrize("by", ["weights", "activations"])
+@pytest.mark.parametrize("name", ["grouped", "attention"])
+def test_units_inside_other_units_are_put_back(name: str, by: Any) -> None:
+    """Heads and groups of a norm in another order, and their units, too."""
+    module, rows = (Grouped(), IMAGES) if name == "grouped" else (Attention(), TOKENS)
+    symmetry = atlas.Symmetry.of(module, rows, vocabulary=0 if name == "grouped" else 11)
+    assert symmetry._found is not None
+    tree = parameters(module, rows, None)
+    networks = [tree]
+    for _ in range(4):
+        drawn = symmetry._found.split(uniform_units(symmetry._found, NUMBERS))
+        networks.append(symmetry.apply(tree, dict(zip(symmetry.groups, drawn, strict=True))))
+    found = atlas.align(networks, symmetry, by=by, x=None if by == "weights" else rows, reference="first")
+    for draw in found.draws:
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), draw, tree)
+    moved = symmetry.apply(
+        tree,
+        {next(n for n, size in symmetry.groups.items() if size in (2, 3)): [1, 0, 2][: 3 if name == "grouped" else 2]},
+    )
+    assert any(not np.array_equal(a, b) for a, b in zip(jax.tree.leaves(moved), jax.tree.leaves(tree), strict=True))
 
 
 def test_a_symmetry_by_hand_is_the_one_that_is_found() -> None:

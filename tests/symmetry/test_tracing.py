@@ -11,8 +11,8 @@ from jax import numpy as jnp
 
 from bnn_atlas.library.networks import user_network
 from bnn_atlas.models.networks import build_network
-from bnn_atlas.symmetry.groups import Group, Symmetry
-from bnn_atlas.symmetry.permutation import apply, uniform_units
+from bnn_atlas.symmetry.groups import Group, InnerGroup, Symmetry
+from bnn_atlas.symmetry.permutation import apply, transform, uniform_units
 from bnn_atlas.symmetry.tracing import Atom, Traced, leaves, meet, size_of, taken, traced_symmetry
 
 from .networks import example
@@ -31,6 +31,14 @@ class Convolutions(nn.Module):
         x = nn.avg_pool(nn.relu(nn.GroupNorm(4)(nn.Conv(4, (3, 3))(x))), (2, 2), (2, 2))
         x = nn.max_pool(nn.silu(nn.LayerNorm()(nn.Conv(6, (3, 3))(x))), (2, 2))
         return nn.Dense(3)(nn.tanh(nn.Dense(5)(x.reshape(len(x), -1))))
+
+
+class Grouped(nn.Module):
+    """Three groups of two channels that are normalised together."""
+
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        return nn.Dense(3)(nn.silu(nn.GroupNorm(3)(nn.Conv(6, (3, 3))(x))).mean((1, 2)))
 
 
 class Separable(nn.Module):
@@ -142,13 +150,25 @@ def test_units_are_found_and_leave_the_outputs_as_they_are(name: str) -> None:
         assert np.abs(outputs(apply(torn, theta, turned)) - outputs(theta)).max() > 1e-3
 
 
-def test_attention_has_heads_and_units_within() -> None:
-    found, outputs = trace(Attention(), TOKENS)
-    assert [group.size for group in found.symmetry.groups] == [6, 2, 4, 4]
+@pytest.mark.parametrize(
+    ("module", "rows", "sizes"),
+    [
+        (Attention(), TOKENS, {"Embed_0": 6, "heads": 2, "heads/query": 8, "heads/value": 8}),
+        (Grouped(), IMAGES, {"Conv_0": 3, "Conv_0.units": 6}),
+    ],
+)
+def test_units_inside_other_units_are_found(module: Any, rows: np.ndarray, sizes: Sizes) -> None:
+    """Heads with the units of their queries and values, and groups of a norm with their channels."""
+    found, outputs = trace(module, rows)
+    assert [group.size for group in found.symmetry.groups] == [*sizes.values()]
     assert not found.undecided
+    inner = [group for group in found.symmetry.groups if isinstance(group, InnerGroup)]
+    assert len(inner) == len(sizes) - (2 if "heads" in sizes else 1)
     theta = NUMBERS.normal(size=found.symmetry.layout.size).astype(np.float32)
-    moved = apply(found.symmetry, theta, uniform_units(found.symmetry, NUMBERS))
-    np.testing.assert_allclose(outputs(moved), outputs(theta), rtol=2e-4, atol=2e-4)
+    for _ in range(3):
+        moved = transform(found.symmetry, theta, uniform_units(found.symmetry, NUMBERS))
+        assert (moved != theta).any()
+        np.testing.assert_allclose(outputs(moved), outputs(theta), rtol=2e-4, atol=2e-4)
 
 
 @pytest.mark.parametrize("name", ["mlp", "mlp_tanh", "mlp_no_bias", "lenetti", "cnn_lstm"])

@@ -16,7 +16,16 @@ from bnn_atlas.config.language.base import plural
 from bnn_atlas.data import DataError
 from bnn_atlas.library.posteriors import NetworkPosterior
 from bnn_atlas.models.layout import Layout, Parameter
-from bnn_atlas.symmetry.groups import LARGEST_GROUP, Group, Place, SymmetryError, scales_of, signs_of
+from bnn_atlas.symmetry.groups import (
+    LARGEST_GROUP,
+    Group,
+    InnerGroup,
+    Part,
+    Place,
+    SymmetryError,
+    scales_of,
+    signs_of,
+)
 from bnn_atlas.symmetry.groups import Symmetry as Groups
 from bnn_atlas.symmetry.layers import free_symmetry
 from bnn_atlas.traces.draws import ArrayDraws, Draws, Index, positions
@@ -217,6 +226,8 @@ class Symmetry:
             for group in self._found.groups:
                 kinds = [name for name, of in (("scale", scales_of), ("sign", signs_of)) if of(group)]
                 free = "".join(f", {name} free" for name in kinds)
+                if isinstance(group, InnerGroup):
+                    free = f", inside {group.inside}{free}"
                 places = ", ".join(f"{place.array} axis {place.axis}" for place in group.places)
                 lines.append(f"  {group.name}, {plural(group.size, 'unit')}{free}: {places}")
         lines += [f"  undecided, left alone: {place} ({why})" for place, why in self.undecided.items()]
@@ -227,23 +238,29 @@ class Symmetry:
 
         Args:
             parameters: a pytree with the names of this symmetry.
-            permutations: group -> permutation [n]; groups that are left out keep their order.
+            permutations: group -> permutation [n]; groups that are left out keep their order. Units inside others, such
+                as those of attention heads, are numbered through all of these, and follow their outer units.
 
         Raises:
             DataError: the parameters do not fit, or a group is unknown.
             SymmetryError: an array is not a permutation.
         """
-        from bnn_atlas.symmetry.permutation import transform
+        from bnn_atlas.symmetry.permutation import transform, within
 
         given = _Trees([[parameters]], None if self._found is None else self._found.layout)
         symmetry = self.bound(given.layout)
         if unknown := [name for name in permutations if name not in self._names]:
             raise DataError(f"permutations: there is no group '{unknown[0]}'; there are {', '.join(self._names)}")
-        parts = [np.asarray(permutations.get(group.name, np.arange(group.size))) for group in symmetry.groups]
-        for group, part in zip(symmetry.groups, parts, strict=True):
+        parts: dict[str, np.ndarray] = {}
+        for group in symmetry.groups:
+            usual = np.arange(group.size)
+            if isinstance(group, InnerGroup):
+                outer = parts[group.inside]
+                usual = within(usual.reshape(len(outer), -1) % (group.size // len(outer)), outer)
+            part = parts[group.name] = np.asarray(permutations.get(group.name, usual))
             if not np.array_equal(np.sort(part, axis=None), np.arange(group.size)):
                 raise SymmetryError(f"permutations['{group.name}'] is not a permutation of 0 to {group.size - 1}")
-        units = symmetry.join(parts)
+        units = symmetry.join(parts.values())
         return given.tree(transform(symmetry, given.read()[0], units[None])[0])
 
     def bound(self, layout: Layout) -> Groups:
@@ -584,7 +601,7 @@ class Alignment:
         """
         if not self._plan.scales:
             return {}
-        free = [group for group in self._symmetry.groups if "scale" in group.freedoms]
+        free = [group for group in self._symmetry.groups if scales_of(group)]
         found = {group.name: np.ones((*self.frame.finite.shape, group.size)) for group in free}
         orders = dict(zip(self._names, self._symmetry.split(self.frame.units), strict=True))
         for chains, draws, theta in self._source.batches(LOT_BYTES):
@@ -720,14 +737,23 @@ def _unit_scales(symmetry: Groups, free: Sequence[Group], theta: np.ndarray) -> 
     from bnn_atlas.symmetry.permutation import balanced
 
     extra = {group.name: Parameter(f"scales of {group.name}", (group.size,), "gain", None, 1, 1) for group in free}
-    longer = [
-        replace(group, places=(*group.places, Place(extra[group.name].name, 0, True))) if group in free else group
-        for group in symmetry.groups
-    ]
+    sizes = {group.name: group.size for group in symmetry.groups}
+
+    def with_ones(group: Group) -> Group:
+        if group not in free:
+            return group
+        name = extra[group.name].name
+        if not isinstance(group, InnerGroup):
+            return replace(group, places=(*group.places, Place(name, 0, True)))
+        first, *others = group.scales
+        return replace(group, scales=((*first, Part(name, 0, True, slots=sizes[group.inside])), *others))
+
     layout = Layout((*symmetry.layout.parameters, *extra.values()))
     zeros = np.zeros((len(theta), layout.size - symmetry.layout.size), theta.dtype)
     _, factors = balanced(
-        Groups(layout, tuple(longer)), np.concatenate([theta, zeros], axis=1), np.ones((len(theta), layout.size))
+        Groups(layout, tuple(map(with_ones, symmetry.groups))),
+        np.concatenate([theta, zeros], axis=1),
+        np.ones((len(theta), layout.size)),
     )
     found = layout.unflatten(cast(Any, factors))
     return {group.name: np.asarray(found[extra[group.name].name]) for group in free}

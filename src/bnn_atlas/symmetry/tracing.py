@@ -10,6 +10,7 @@ An operation that is not in the tables fixes the atoms that it touches. Each gro
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, groupby
 from math import lgamma, prod
 from typing import Any, NamedTuple
@@ -19,9 +20,10 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from bnn_atlas.models.layout import Layout, Parameter
-from bnn_atlas.symmetry.features import MOST_ROWS, Features, Statistic, _by_groups, _taken
-from bnn_atlas.symmetry.groups import Freedom, Group, Place, Symmetry
-from bnn_atlas.symmetry.permutation import apply, uniform_units
+from bnn_atlas.symmetry.features import MOST_ROWS, Features, Statistic, _taken
+from bnn_atlas.symmetry.groups import Freedom, Group, InnerGroup, Part, Place, Symmetry, signs_of
+from bnn_atlas.symmetry.permutation import _multiply as multiply
+from bnn_atlas.symmetry.permutation import transform, uniform_units
 
 Arrays = Mapping[str, Any]
 Function = Callable[[Arrays, Any], Any]
@@ -646,25 +648,33 @@ def traced_symmetry(
                     place = Place(parameter.name, axis, incoming, start, blocks, inner)
                     places.setdefault(id(atom), []).append(place)
                     atoms[id(atom)] = atom
-    kept = _without_nesting(places, atoms, layout)
-    named = _named(kept, atoms, layout)
     checked = _Check(function, layout, rows, dtype, seed)
-    groups, roots = [], []
-    for key, group in named:
+    inside = _inside(places, atoms, checked)
+    kept = _without_nesting({key: found for key, found in places.items() if key not in inside}, atoms, layout)
+    groups: list[Group] = []
+    roots: list[tuple[Atom, ...]] = []
+    for key, group in _named(kept, atoms, layout):
         if not checked.permuted(group):
             for place in group.places:
                 undecided[f"{place.array}, axis {place.axis}"] = "exchanging its entries changes the outputs"
             continue
         groups.append(checked.with_freedoms(group))
-        roots.append(atoms[key])
+        roots.append((atoms[key],))
+        within = {inner: parts for inner, (outer, parts) in inside.items() if outer == key}
+        for inner, alone in _named({inner: places[inner] for inner in within}, atoms, layout):
+            part = InnerGroup(f"{alone.name}.units", group.size * alone.size, within[inner], inside=group.name)
+            groups.append(checked.with_freedoms(part))
+            roots.append((atoms[key], atoms[inner]))
     symmetry = Symmetry(layout, tuple(groups))
-    wanted = []
-    for root in roots:
+    outer_groups = {group.inside for group in groups if isinstance(group, InnerGroup)}
+    wanted: list[list[tuple[_Use, tuple[Atom, ...]]]] = []
+    for group, root in zip(groups, roots, strict=True):
         summed, reduced = (
-            {use.place: (use, root) for use in uses if any(each.atom is root for each in stretches(use.summed))}
+            {use.place: (use, root) for use in uses if any(each.atom is root[-1] for each in stretches(use.summed))}
             for uses in (reader.uses, reader.reduced)
         )
-        wanted.append([*(summed or reduced).values()])
+        # The units inside stand for outer units, whose values would depend on the order of those inside.
+        wanted.append([] if group.name in outer_groups else [*(summed or reduced).values()])
 
     def values(x: np.ndarray) -> Callable[[np.ndarray], list[np.ndarray]]:
         return _values(function, layout, dtype, wanted, x)
@@ -685,12 +695,67 @@ def program_features(found: Traced, symmetry: Symmetry, x: np.ndarray, statistic
         return [np.concatenate(of_group, axis=1) for of_group in zip(*pieces, strict=True)]
 
     shapes = [part.shape for part in forward(np.zeros(size, np.float32))]
-    ours = _by_groups(symmetry, [samples for _, samples in shapes])
+    ours = _of_values(symmetry, [samples for _, samples in shapes])
 
     def of(draws: np.ndarray) -> np.ndarray:
         return np.stack([np.concatenate([_taken(part, statistic).ravel() for part in forward(one)]) for one in draws])
 
     return Features(ours, of)
+
+
+def _of_values(symmetry: Symmetry, samples: list[int]) -> Symmetry:
+    """A symmetry for vectors that hold an array [n, samples] for each group; outer units index the arrays inside."""
+    arrays: list[Parameter] = []
+    groups: list[Group] = []
+    inside: dict[str, list[Group]] = {}
+    for group in symmetry.groups:
+        if isinstance(group, InnerGroup):
+            inside.setdefault(group.inside, []).append(group)
+    sizes = {group.name: group.size for group in symmetry.groups}
+    for group, count in zip(symmetry.groups, samples, strict=True):
+        if count:
+            arrays.append(Parameter(group.name, (group.size, count), "weight", len(arrays), count, group.size))
+        if isinstance(group, InnerGroup):
+            part = (Part(group.name, 0, True, slots=sizes[group.inside]),)
+            groups.append(replace(group, places=part, signs=part if group.signs else (), scales=()))
+            continue
+        places = [Place(each.name, 0, True, inner=each.size // group.size) for each in inside.get(group.name, [])]
+        signs: tuple[Freedom, ...] = ("sign",) if signs_of(group) and not places else ()
+        own = [Place(group.name, 0, True)] if count else []
+        groups.append(Group(group.name, group.size, (*own, *places), signs))
+    return Symmetry(Layout(tuple(arrays)), tuple(groups))
+
+
+def _inside(
+    places: dict[int, list[Place]], atoms: dict[int, Atom], checked: "_Check"
+) -> dict[int, tuple[int, tuple[Place, ...]]]:
+    """Atoms whose units can be exchanged within each unit of another atom -> that atom, and their places in it."""
+    found: dict[int, tuple[int, tuple[Place, ...]]] = {}
+    for key, outer in ((key, outer) for key in places for outer in places if outer != key):
+        if key in found or outer in found or key in {taken for taken, _ in found.values()}:
+            continue
+        slots, size = atoms[outer].size, atoms[key].size
+        parts = tuple(part for place in places[key] if (part := _part(place, size, places[outer], slots)) is not None)
+        if len(parts) == len(places[key]):
+            whole = Group("outer", slots, tuple(places[outer]))
+            if checked.permuted(whole, InnerGroup("inner", slots * size, parts, inside="outer")):
+                found[key] = (outer, parts)
+    return found
+
+
+def _part(place: Place, size: int, outer: Sequence[Place], slots: int) -> Part | None:
+    """A place of units inside the units of another atom, on the same axis or on another one of the same array."""
+    for other in outer:
+        if other.array != place.array or other.blocks != 1:
+            continue
+        between, rest = divmod(place.blocks, slots)
+        own = place.array, place.axis, place.incoming, place.start, 1, place.inner, slots
+        if other.axis == place.axis:
+            if not rest and (other.start, other.inner) == (place.start, between * size * place.inner):
+                return Part(*own, between)
+        elif (other.start, other.inner) == (0, 1):
+            return Part(*own, place.blocks, other.axis)
+    return None
 
 
 def _without_nesting(places: dict[int, list[Place]], atoms: dict[int, Atom], layout: Layout) -> dict[int, list[Place]]:
@@ -758,45 +823,53 @@ class _Check:
         difference = np.sqrt(np.mean((self.outputs(theta) - self.before) ** 2))
         return bool(difference <= TOLERANCE * self.size)
 
-    def permuted(self, group: Group) -> bool:
-        """Whether a random order of a group's units, moved by at least one place, leaves the outputs unchanged."""
-        alone = Symmetry(self.layout, (group,))
-        units = uniform_units(alone, self.generator)
-        if (units == np.arange(group.size)).all():
-            units = np.roll(units, 1)
-        return self._unchanged(apply(alone, self.theta, units))
+    def permuted(self, *groups: Group) -> bool:
+        """Whether a random order of the groups' units, moved by at least one place, leaves the outputs unchanged."""
+        alone = Symmetry(self.layout, groups)
+        units = alone.identity
+        while (units == alone.identity).all():
+            units = uniform_units(alone, self.generator)
+        return self._unchanged(transform(alone, self.theta[None], units[None])[0])
 
     def with_freedoms(self, group: Group) -> Group:
         """The group with the signs and scales that leave the outputs unchanged."""
-        freedoms: list[Freedom] = []
+        alone = Symmetry(self.layout, (group,))
         signs = self.generator.permutation(np.arange(group.size) % 2 * 2 - 1)
         scales = np.exp(self.generator.uniform(-1, 1, group.size))
         tried: list[tuple[Freedom, np.ndarray]] = [("scale", scales), ("sign", signs)]
+        freedoms: list[Freedom] = []
         for freedom, factors in tried:
-            theta = self.theta.copy()
+            theta = self.theta[None].copy()
             for place in group.places:
-                _multiply(self.layout, place, theta, factors if place.incoming else 1 / factors)
-            if self._unchanged(theta):
+                multiply(alone, place, theta, (factors if place.incoming else 1 / factors)[None])
+            if self._unchanged(theta[0]):
                 freedoms.append(freedom)
-        return Group(group.name, group.size, group.places, tuple(freedoms), group.values)
+        if isinstance(group, InnerGroup):
+            signed = group.places if "sign" in freedoms else ()
+            return replace(group, signs=signed, scales=(group.places,) if "scale" in freedoms else ())
+        return replace(group, freedoms=tuple(freedoms))
 
 
-def _multiply(layout: Layout, place: Place, theta: np.ndarray, factors: np.ndarray) -> None:
-    parameter = next(p for p in layout.parameters if p.name == place.array)
-    start = layout.offset(place.array)
-    view = np.moveaxis(theta[start : start + parameter.size].reshape(parameter.shape), place.axis, 0)
-    by_index = np.tile(np.repeat(factors, place.inner), place.blocks)
-    part = view[place.start : place.start + len(by_index)]
-    part *= by_index.reshape(-1, *(1,) * (view.ndim - 1)).astype(theta.dtype)
-
-
-def _where(axes: list[Axis], root: Atom) -> tuple[int, _Stretch]:
-    """The axis that has an atom, and where."""
-    return next((number, each) for number, axis in enumerate(axes) for each in stretches(axis) if each.atom is root)
+def _units_first(axes: list[Axis], root: tuple[Atom, ...], value: Any) -> Any:
+    """An array as [units, samples]; `root` is the atom of the units, after the atom that they are inside, if any."""
+    *outer, (axis, stretch) = (
+        next((number, each) for number, axis in enumerate(axes) for each in stretches(axis) if each.atom is atom)
+        for atom in root
+    )
+    slots = root[0].size if outer else 1
+    end = stretch.start + stretch.blocks * stretch.atom.size * stretch.inner
+    whole = end == size_of(leaves(axes[axis]))  # rows may then be blocks of this axis
+    if outer and outer[0][0] != axis:
+        value = jax.numpy.moveaxis(value, (outer[0][0], axis), (0, 1))
+    else:
+        value = jax.numpy.moveaxis(value, axis, 0)[None]
+    value = value[:, stretch.start : None if whole else end]
+    value = value.reshape(slots, -1, stretch.atom.size, stretch.inner, *value.shape[2:])
+    return jax.numpy.moveaxis(value, 2, 1).reshape(slots * stretch.atom.size, -1)
 
 
 def _values(
-    function: Function, layout: Layout, dtype: Any, wanted: list[list[tuple[_Use, Atom]]], x: np.ndarray
+    function: Function, layout: Layout, dtype: Any, wanted: list[list[tuple[_Use, tuple[Atom, ...]]]], x: np.ndarray
 ) -> Callable[[np.ndarray], list[np.ndarray]]:
     """Activations [n, samples] of each group at rows x."""
     closed = program_of(function, layout, x, dtype)
@@ -814,14 +887,8 @@ def _values(
         for uses, vars_of in zip(wanted, variables, strict=True):
             parts = []
             for (use, root), var in zip(uses, vars_of, strict=True):
-                axis, (_, begin, blocks, inner) = _where(use.axes, root)
-                value = jax.numpy.moveaxis(known[var], axis, 0)
-                end = begin + blocks * root.size * inner
-                if end == size_of(leaves(use.axes[axis])):  # rows may be blocks of this axis
-                    end = len(value)
-                value = value[begin:end].reshape(-1, root.size, inner, *value.shape[1:])
-                parts.append(jax.numpy.moveaxis(value, 1, 0).reshape(root.size, -1))
-            found.append(jax.numpy.concatenate(parts, axis=1))
+                parts.append(_units_first(use.axes, root, known[var]))
+            found.append(jax.numpy.concatenate(parts, axis=1) if parts else jax.numpy.zeros((0, 0)))
         return found
 
     compiled = jax.jit(compute)
