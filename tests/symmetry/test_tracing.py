@@ -211,6 +211,14 @@ def test_signs_and_scales_are_found() -> None:
     assert [group.freedoms for group in found.symmetry.groups] == [("scale",), ("sign",)]
 
 
+def test_outputs_that_never_change_show_no_signs_and_scales() -> None:
+    def dead(p: Any, x: Any) -> Any:
+        return nn.relu(nn.relu(x @ p["first"]) @ p["last"] - 1e3)
+
+    found, _ = trace(dead, np.ones((5, 2), np.float32), {"first": np.ones((2, 4)), "last": np.ones((4, 1))})
+    assert [(group.size, group.freedoms) for group in found.symmetry.groups] == [(4, ())]
+
+
 def test_activations_are_where_the_next_layer_reads_them() -> None:
     found, _ = trace(torch_like, TABLE, TORCH)
     theta = found.symmetry.layout.flatten({name: jnp.asarray(array) for name, array in TORCH.items()})

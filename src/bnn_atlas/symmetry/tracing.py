@@ -622,7 +622,8 @@ def traced_symmetry(
     """Find the exchangeable units of a network.
 
     A group that is found is checked at random parameters and rows: the outputs of f(g w) and f(w) must differ by less
-    than `TOLERANCE` of their size. Signs and scales are tried in the same way, and are free if they pass.
+    than `TOLERANCE` of their size. Signs and scales are tried in the same way, and are free if they pass and the
+    outputs respond to the group's parameters at all.
 
     Args:
         function: (arrays by name, rows [n, ...]) -> outputs [n, ...].
@@ -798,6 +799,11 @@ def _named(places: dict[int, list[Place]], atoms: dict[int, Atom], layout: Layou
 
 TOLERANCE = 1e-4
 """Largest relative change of the outputs, as the root of the mean square, that may be due to rounding."""
+RESPONSE = 1e-2
+"""Smallest relative change of the outputs after a random change of a group's parameters at which a check of the group
+means something: all outputs can be 0 after a relu."""
+ATTEMPTS = 20
+"""Number of random parameters and rows that are tried until the outputs are finite and differ."""
 
 
 class _Check:
@@ -805,23 +811,36 @@ class _Check:
 
     def __init__(self, function: Function, layout: Layout, rows: np.ndarray, dtype: Any, seed: int) -> None:
         generator = np.random.default_rng(seed)
-        self.layout, self.generator = layout, generator
-        self.rows = rows
-        if rows.dtype.kind == "f":
-            self.rows = generator.normal(size=rows.shape).astype(rows.dtype)
-        self.theta = np.concatenate([self._random(p).ravel() for p in layout.parameters]).astype(dtype)
+        self.layout, self.generator, self.rows = layout, generator, rows
         compiled = jax.jit(lambda theta, x: function(layout.unflatten(theta), x))
         self.outputs = lambda theta: np.asarray(compiled(theta, self.rows), np.float64)
-        self.before = self.outputs(self.theta)
+        for _ in range(ATTEMPTS):
+            if rows.dtype.kind == "f":
+                self.rows = generator.normal(size=rows.shape).astype(rows.dtype)
+            self.theta = np.concatenate([self._random(p).ravel() for p in layout.parameters]).astype(dtype)
+            self.before = self.outputs(self.theta)
+            if np.isfinite(self.before).all() and np.ptp(self.before) > 0:
+                break
         self.size = float(np.sqrt(np.mean(self.before**2))) or 1.0
 
     def _random(self, parameter: Parameter) -> np.ndarray:
         scale = 1.5 / np.sqrt(max(1, parameter.fan_in)) if parameter.role == "weight" else 0.3
         return float(parameter.role == "gain") + scale * self.generator.normal(size=parameter.shape)
 
+    def _change(self, theta: np.ndarray) -> float:
+        return float(np.sqrt(np.mean((self.outputs(theta) - self.before) ** 2))) / self.size
+
     def _unchanged(self, theta: np.ndarray) -> bool:
-        difference = np.sqrt(np.mean((self.outputs(theta) - self.before) ** 2))
-        return bool(difference <= TOLERANCE * self.size)
+        return self._change(theta) <= TOLERANCE
+
+    def _responds(self, group: Group) -> bool:
+        """Whether the outputs change with the parameters of a group, each multiplied by a number of its own."""
+        alone = Symmetry(self.layout, (group,))
+        marked = np.ones((1, self.layout.size))
+        for place in group.places:
+            multiply(alone, place, marked, np.full((1, group.size), 2.0))
+        factors = np.where(marked[0] > 1, self.generator.normal(size=self.layout.size), 1.0)
+        return self._change((self.theta * factors).astype(self.theta.dtype)) > RESPONSE
 
     def permuted(self, *groups: Group) -> bool:
         """Whether a random order of the groups' units, moved by at least one place, leaves the outputs unchanged."""
@@ -832,7 +851,9 @@ class _Check:
         return self._unchanged(transform(alone, self.theta[None], units[None])[0])
 
     def with_freedoms(self, group: Group) -> Group:
-        """The group with the signs and scales that leave the outputs unchanged."""
+        """The group with the signs and scales that leave the outputs unchanged; none if they are blind to the group."""
+        if not self._responds(group):
+            return group
         alone = Symmetry(self.layout, (group,))
         signs = self.generator.permutation(np.arange(group.size) % 2 * 2 - 1)
         scales = np.exp(self.generator.uniform(-1, 1, group.size))
