@@ -154,6 +154,36 @@ def test_signs_and_scales_are_matched_and_returned() -> None:
     assert not plain.signs
 
 
+def test_each_set_of_filters_before_a_norm_has_its_own_scale() -> None:
+    """The aligned filters are the sampled ones, in the order found, times the factors."""
+    settings = {"model": {"kind": "resnet_frn", "depth": 8}, "likelihood": {"kind": "categorical"}}
+    numbers = np.random.default_rng(5)
+    posterior = atlas.build_posterior(numbers.normal(size=(2, 4, 4, 1)), np.array([0, 1]), settings)
+    draws = numbers.normal(size=(3, posterior.density.layout.size)).astype(np.float32)
+    found = atlas.align(draws, posterior=posterior, scales=True, reference="first", pairs=0)
+    before, after = (posterior.as_pytree(each) for each in (draws, found.draws))
+    sets = {
+        "stem_conv": ("stream0", "stream0[0]"),
+        "stack0_block0.conv1": ("stream0", "stream0[1]"),
+        "stack0_block0.conv0": ("stack0_block0", "stack0_block0"),
+    }
+    for layer, (group, scale) in sets.items():
+        name = f"{layer}.bias"
+        expected = np.take_along_axis(before[name], found.permutations[group].astype(np.intp), axis=1)
+        np.testing.assert_allclose(after[name], expected * found.scales[scale], rtol=1e-5)
+        assert not np.allclose(found.scales[scale], 1, rtol=0.1)
+
+
+@pytest.mark.parametrize("name", ["chain", "rest", "rounding"])
+def test_groups_can_have_any_name(name: str) -> None:
+    numbers = np.random.default_rng(5)
+    networks = [{"in": numbers.normal(size=(4, 3)), "out": numbers.normal(size=(4,))} for _ in range(3)]
+    found, usual = (
+        atlas.align(networks, {"in": (of, None), "out": (of,)}, reference="first") for of in (name, "hidden")
+    )
+    np.testing.assert_array_equal(found.permutations[name], usual.permutations["hidden"])
+
+
 def sampled() -> tuple[atlas.NetworkPosterior, Any]:
     posterior = atlas.build_posterior(X, Y, SETTINGS)
     method = {"kind": "hmc", "steps": 30, "step_size": 0.05, "trajectory_length": 0.5}

@@ -18,6 +18,7 @@ from bnn_atlas.library.posteriors import NetworkPosterior
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.symmetry.groups import (
     LARGEST_GROUP,
+    FreeGroup,
     Group,
     InnerGroup,
     Part,
@@ -500,12 +501,12 @@ class _Noise(Draws):
         for name in ("path", "layout", "size", "chain_ids", "draw_ids", "dtype"):
             setattr(self, name, getattr(like, name))
         self.statistics, self.attributes, self.chains_per_chunk, self.draws_per_chunk = {}, {}, 1, 1
-        self._names = like
+        self._like = like
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """The scalars, in order."""
-        return self._names.parameter_names
+        return self._like.parameter_names
 
     def read(self, chains: Index = None, draws: Index = None, parameters: Index = None) -> np.ndarray:
         """Draws [c, s, p], which depend only on the seed and the numbers of chain and draw."""
@@ -597,23 +598,21 @@ class Alignment:
     def scales(self) -> dict[str, np.ndarray]:
         """Group -> factor of the incoming parameters of each unit after its permutation; empty unless `scales`.
 
-        Computed when it is asked for, which reads all draws.
+        A group with several sets of parameters that can be rescaled, such as the layers of a residual stream, has one
+        entry for each set: `name[0]`, `name[1]`, ... Computed when it is asked for, which reads all draws.
         """
         if not self._plan.scales:
             return {}
-        free = [group for group in self._symmetry.groups if scales_of(group)]
-        found = {group.name: np.ones((*self.frame.finite.shape, group.size)) for group in free}
-        orders = dict(zip(self._names, self._symmetry.split(self.frame.units), strict=True))
+        found, orders = {}, {}
+        for group, part in zip(self._symmetry.groups, self._symmetry.split(self.frame.units), strict=True):
+            for name in _scale_names(group):
+                found[name], orders[name] = np.ones(part.shape), part
         for chains, draws, theta in self._source.batches(LOT_BYTES):
             usable = self.frame.finite[chains, draws]
-            for name, factors in _unit_scales(self._symmetry, free, theta[usable]).items():
+            for name, factors in _unit_scales(self._symmetry, theta[usable]).items():
                 order = orders[name][chains, draws][usable].astype(np.intp)
                 found[name][chains, draws][usable] = np.take_along_axis(factors, order, axis=1)
         return {name: self._form.shaped(factors) for name, factors in found.items()}
-
-    @property
-    def _names(self) -> list[str]:
-        return [group.name for group in self._symmetry.groups]
 
     @property
     def transpositions(self) -> dict[str, np.ndarray]:
@@ -728,35 +727,46 @@ LOT_BYTES = 32 << 20
 """Bytes of draws that are read together."""
 
 
-def _unit_scales(symmetry: Groups, free: Sequence[Group], theta: np.ndarray) -> dict[str, np.ndarray]:
-    """Group -> factors [m, n] by which `balanced` multiplies the incoming parameters of the units of theta [m, P].
+def _scale_names(group: Group) -> list[str]:
+    """Names of the scales of a group, one for each set of its parameters that can be rescaled."""
+    count = len(scales_of(group))
+    return [group.name] if count == 1 else [f"{group.name}[{number}]" for number in range(count)]
 
-    Every group gets one more array [n], with incoming parameters of 0, which changes no norm: the factors are what such
-    an array of ones becomes.
+
+def _unit_scales(symmetry: Groups, theta: np.ndarray) -> dict[str, np.ndarray]:
+    """Name of a scale -> factors [m, n] by which `balanced` multiplies the incoming parameters of the units.
+
+    Every set of places gets one more array [n], with incoming parameters of 0, which changes no norm: the factors are
+    what such an array of ones becomes. theta is [m, P].
     """
     from bnn_atlas.symmetry.permutation import balanced
 
-    extra = {group.name: Parameter(f"scales of {group.name}", (group.size,), "gain", None, 1, 1) for group in free}
     sizes = {group.name: group.size for group in symmetry.groups}
-
-    def with_ones(group: Group) -> Group:
-        if group not in free:
-            return group
-        name = extra[group.name].name
-        if not isinstance(group, InnerGroup):
-            return replace(group, places=(*group.places, Place(name, 0, True)))
-        first, *others = group.scales
-        return replace(group, scales=((*first, Part(name, 0, True, slots=sizes[group.inside])), *others))
-
+    extra: dict[str, Parameter] = {}
+    groups: list[Group] = []
+    for group in symmetry.groups:
+        added: list[Place] = []
+        for name in _scale_names(group):
+            array = f"scales of {name}"
+            extra[name] = Parameter(array, (group.size,), "gain", None, 1, 1)
+            if isinstance(group, InnerGroup):
+                added.append(Part(array, 0, True, slots=sizes[group.inside]))
+            else:
+                added.append(Place(array, 0, True))
+        if isinstance(group, FreeGroup):
+            pairs = zip(group.scales, added, strict=True)
+            groups.append(replace(group, scales=tuple((*places, more) for places, more in pairs)))
+        else:
+            groups.append(replace(group, places=(*group.places, *added)))
     layout = Layout((*symmetry.layout.parameters, *extra.values()))
     zeros = np.zeros((len(theta), layout.size - symmetry.layout.size), theta.dtype)
     _, factors = balanced(
-        Groups(layout, tuple(map(with_ones, symmetry.groups))),
+        Groups(layout, tuple(groups)),
         np.concatenate([theta, zeros], axis=1),
         np.ones((len(theta), layout.size)),
     )
     found = layout.unflatten(cast(Any, factors))
-    return {group.name: np.asarray(found[extra[group.name].name]) for group in free}
+    return {name: np.asarray(found[parameter.name]) for name, parameter in extra.items()}
 
 
 class _Form(NamedTuple):

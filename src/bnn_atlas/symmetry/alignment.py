@@ -384,7 +384,7 @@ class Aligner:
                         state["score"] = state["score"] + (matched.objective + found.rest).sum()
                     if by_chain:
                         for group, similarity in found.similarity.items():
-                            state[f"product_{group}"] += similarity.sum(axis=0, dtype=np.float64)
+                            state[f"similarity_{group}"] += similarity.sum(axis=0, dtype=np.float64)
                         state["product_rounding"] = state["product_rounding"] + found.rounding.sum()
                         state["product_rest"] = state["product_rest"] + found.rest.sum()
         count = state["finite"].sum()
@@ -400,7 +400,7 @@ class Aligner:
         self._next(self._after_matching)
 
     def _begin_chain(self, chain: int) -> None:
-        self._state |= {f"product_{group.name}": np.zeros((group.size,) * 2) for group in self._symmetry.groups}
+        self._state |= {f"similarity_{group.name}": np.zeros((group.size,) * 2) for group in self._symmetry.groups}
         self._state |= {
             "product_chain": np.array(chain),
             "product_rounding": np.array(0.0),
@@ -412,7 +412,7 @@ class Aligner:
         state = self._state
         if (chain := int(state["product_chain"])) < 0:
             return
-        similarity = {group.name: state.pop(f"product_{group.name}")[None] for group in self._symmetry.groups}
+        similarity = {group.name: state.pop(f"similarity_{group.name}")[None] for group in self._symmetry.groups}
         rounding, rest = state.pop("product_rounding"), state.pop("product_rest")
         found = assign(self._features.symmetry, similarity, rounding[None], signed=self._plan.signs)
         state["chain_units"][chain], state["chain_signs"][chain] = found.units[0], found.signs[0]
