@@ -1,4 +1,4 @@
-"""What a page keeps of its results for the next session, and the times and machines of a study's jobs."""
+"""What a page keeps of its results, and the times and machines of a study's jobs."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The results that a study's page keeps, small enough to commit, so that a study can be run in several sessions.
+"""The results that a study's page keeps, small enough to commit, so that a study can be run piece by piece.
 
 The folder `kept` next to the page has the metric rows of finished runs, the values of single test rows for paired
 differences, hashes of what the runs were made from, and the time of their jobs. The next page, and those of its figures

@@ -66,7 +66,7 @@ rule so_far:
 
 
 rule keep:
-    """Put what has been run so far into docs/results, where the next session finds it; runs nothing."""
+    """Keep the results so far, and the pages made from them, in docs/results; runs nothing."""
     input:
         lambda w: TARGETS.at_its_scale("keep"),
     log:

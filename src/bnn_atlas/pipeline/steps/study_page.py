@@ -308,7 +308,7 @@ def _chains(claimed: ClaimedStudy | None) -> set[int]:
 def _densities(judgements: Collection[Judgement], measured: Measured) -> dict[tuple[str, int, str, int], np.ndarray]:
     """The values per row behind the error of a difference, for claims with one run and split on each side.
 
-    These values are kept instead of the differences, so that two runs from different sessions can be paired.
+    These values are kept instead of the differences, so that two runs made at different times can be paired.
     """
     found = {}
     for judged in judgements:
