@@ -129,6 +129,8 @@ def test_single_networks_have_no_temperature_and_lost_draws_no_value(tmp_path: P
     posterior = build_posterior(X, Y, LINEAR)
     draws = np.random.default_rng(4).normal(size=(3, 4, 4))
     assert measured(found(posterior, draws[:, :1])) == {}
+    no_rows = posterior.data._replace(x=X[:0], y=Y[:0])
+    assert measured(virial_of(posterior.density, no_rows, pool(posterior, draws[:, :1]))) == {}
     draws[1, 2, 0] = np.nan
     save_virial(tmp_path / "virial.npz", found(posterior, draws))
     virial = load_virial(tmp_path / "virial.npz")

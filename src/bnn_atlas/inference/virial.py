@@ -43,7 +43,7 @@ def virial_of(posterior: Posterior, data: PosteriorData, draws: Draws) -> Virial
     layout = posterior.layout
     names, layer = layers_of(layout)
     sizes = np.bincount(layer, [p.size for p in layout.parameters]).astype(np.int64)
-    most = max(4, min(MOST_DRAWS, MOST_ROWS // len(data.y)))
+    most = max(4, min(MOST_DRAWS, MOST_ROWS // max(1, len(data.y))))
     chains = evenly(draws.chains, most // 2)
     each = evenly(draws.draws, most // len(chains)) if draws.draws > 1 else np.empty(0, np.int64)
     likelihood, prior = np.full((2, len(chains), len(each), len(names)), np.nan)
