@@ -219,6 +219,18 @@ def test_outputs_that_never_change_show_no_signs_and_scales() -> None:
     assert [(group.size, group.freedoms) for group in found.symmetry.groups] == [(4, ())]
 
 
+@pytest.mark.parametrize(
+    ("activation", "freedoms"),
+    [(nn.relu6, ()), (nn.hard_tanh, ("sign",)), (jnp.abs, ("scale",)), (lambda x: jnp.minimum(x, 9), ())],
+)
+def test_activations_that_look_homogeneous_or_odd_near_zero_are_not(activation: Any, freedoms: Any) -> None:
+    start = {"first": np.ones((20, 3)), "last": np.ones((3, 2))}
+    for seed in range(5):
+        function = user_network(lambda p, x: activation(x @ p["first"]) @ p["last"], np.ones((4, 20)), start)
+        found = traced_symmetry(function.of_arrays, function.network.layout, np.ones((4, 20), np.float32), seed=seed)
+        assert [group.freedoms for group in found.symmetry.groups] == [freedoms]
+
+
 def test_activations_are_where_the_next_layer_reads_them() -> None:
     found, _ = trace(torch_like, TABLE, TORCH)
     theta = found.symmetry.layout.flatten({name: jnp.asarray(array) for name, array in TORCH.items()})

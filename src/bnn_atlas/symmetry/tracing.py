@@ -21,7 +21,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.symmetry.features import MOST_ROWS, Features, Statistic, _taken
-from bnn_atlas.symmetry.groups import Freedom, Group, InnerGroup, Part, Place, Symmetry, signs_of
+from bnn_atlas.symmetry.groups import LARGEST_GROUP, Freedom, Group, InnerGroup, Part, Place, Symmetry, signs_of
 from bnn_atlas.symmetry.permutation import _multiply as multiply
 from bnn_atlas.symmetry.permutation import transform, uniform_units
 
@@ -655,6 +655,10 @@ def traced_symmetry(
     groups: list[Group] = []
     roots: list[tuple[Atom, ...]] = []
     for key, group in _named(kept, atoms, layout):
+        if group.size > LARGEST_GROUP:
+            for place in group.places:
+                undecided[f"{place.array}, axis {place.axis}"] = f"more than {LARGEST_GROUP:,} units are not permuted"
+            continue
         if not checked.permuted(group):
             for place in group.places:
                 undecided[f"{place.array}, axis {place.axis}"] = "exchanging its entries changes the outputs"
@@ -802,6 +806,8 @@ TOLERANCE = 1e-4
 RESPONSE = 1e-2
 """Smallest relative change of the outputs after a random change of a group's parameters at which a check of the group
 means something: all outputs can be 0 after a relu."""
+LARGE = 32.0
+"""Factor of incoming parameters for which signs and scales are checked again."""
 ATTEMPTS = 20
 """Number of random parameters and rows that are tried until the outputs are finite and differ."""
 
@@ -821,25 +827,21 @@ class _Check:
             self.before = self.outputs(self.theta)
             if np.isfinite(self.before).all() and np.ptp(self.before) > 0:
                 break
-        self.size = float(np.sqrt(np.mean(self.before**2))) or 1.0
 
     def _random(self, parameter: Parameter) -> np.ndarray:
         scale = 1.5 / np.sqrt(max(1, parameter.fan_in)) if parameter.role == "weight" else 0.3
         return float(parameter.role == "gain") + scale * self.generator.normal(size=parameter.shape)
 
-    def _change(self, theta: np.ndarray) -> float:
-        return float(np.sqrt(np.mean((self.outputs(theta) - self.before) ** 2))) / self.size
-
-    def _unchanged(self, theta: np.ndarray) -> bool:
-        return self._change(theta) <= TOLERANCE
+    def _change(self, theta: np.ndarray, start: np.ndarray | None = None) -> float:
+        """Relative change of the outputs from those at `start`, by default the random parameters."""
+        before = self.before if start is None else self.outputs(start)
+        size = float(np.sqrt(np.mean(before**2))) or 1.0
+        return float(np.sqrt(np.mean((self.outputs(theta) - before) ** 2))) / size
 
     def _responds(self, group: Group) -> bool:
         """Whether the outputs change with the parameters of a group, each multiplied by a number of its own."""
-        alone = Symmetry(self.layout, (group,))
-        marked = np.ones((1, self.layout.size))
-        for place in group.places:
-            multiply(alone, place, marked, np.full((1, group.size), 2.0))
-        factors = np.where(marked[0] > 1, self.generator.normal(size=self.layout.size), 1.0)
+        marked = _multiplied(Symmetry(self.layout, (group,)), np.ones(self.layout.size), 2.0, 2.0)
+        factors = np.where(marked > 1, self.generator.normal(size=self.layout.size), 1.0)
         return self._change((self.theta * factors).astype(self.theta.dtype)) > RESPONSE
 
     def permuted(self, *groups: Group) -> bool:
@@ -848,27 +850,40 @@ class _Check:
         units = alone.identity
         while (units == alone.identity).all():
             units = uniform_units(alone, self.generator)
-        return self._unchanged(transform(alone, self.theta[None], units[None])[0])
+        return self._change(transform(alone, self.theta[None], units[None])[0]) <= TOLERANCE
 
     def with_freedoms(self, group: Group) -> Group:
-        """The group with the signs and scales that leave the outputs unchanged; none if they are blind to the group."""
+        """The group with the signs and scales that leave the outputs unchanged; none if they are blind to the group.
+
+        They also have to leave them unchanged where the units' incoming parameters are large, as activations can look
+        homogeneous or odd near 0 (relu6). Factors are powers of 2, which round nothing.
+        """
         if not self._responds(group):
             return group
         alone = Symmetry(self.layout, (group,))
         signs = self.generator.permutation(np.arange(group.size) % 2 * 2 - 1)
-        scales = np.exp(self.generator.uniform(-1, 1, group.size))
-        tried: list[tuple[Freedom, np.ndarray]] = [("scale", scales), ("sign", signs)]
-        freedoms: list[Freedom] = []
-        for freedom, factors in tried:
-            theta = self.theta[None].copy()
-            for place in group.places:
-                multiply(alone, place, theta, (factors if place.incoming else 1 / factors)[None])
-            if self._unchanged(theta[0]):
-                freedoms.append(freedom)
+        starts = [self.theta, _multiplied(alone, self.theta, LARGE, 1.0)]
+        tried: list[tuple[Freedom, np.ndarray]] = [("scale", 2.0**signs), ("sign", signs)]
+        freedoms = [
+            freedom
+            for freedom, factors in tried
+            if all(self._change(_multiplied(alone, at, factors, 1 / factors), at) <= TOLERANCE for at in starts)
+        ]
         if isinstance(group, InnerGroup):
             signed = group.places if "sign" in freedoms else ()
             return replace(group, signs=signed, scales=(group.places,) if "scale" in freedoms else ())
         return replace(group, freedoms=tuple(freedoms))
+
+
+def _multiplied(
+    alone: Symmetry, theta: np.ndarray, incoming: np.ndarray | float, outgoing: np.ndarray | float
+) -> np.ndarray:
+    """Parameters [P] with those of the only group multiplied by factors of its units."""
+    (group,), found = alone.groups, theta[None].copy()
+    for place in group.places:
+        factors = np.broadcast_to(incoming if place.incoming else outgoing, (1, group.size))
+        multiply(alone, place, found, factors)
+    return np.asarray(found[0])
 
 
 def _units_first(axes: list[Axis], root: tuple[Atom, ...], value: Any) -> Any:
