@@ -253,9 +253,6 @@ def alignment(table: pd.DataFrame) -> str:
     return f"{machine(table)}; {table.repeat.nunique()} rounds, CPU time.\n\n{markdown(head, lines)}"
 
 
-MEANS = ("objective", "barrier", "barrier_repaired")
-
-
 def alignment_methods(table: pd.DataFrame) -> str:
     """Means over the pairs of networks, with standard errors."""
 
