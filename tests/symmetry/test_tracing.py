@@ -237,7 +237,7 @@ def test_activations_are_where_the_next_layer_reads_them() -> None:
     first = np.maximum(TABLE @ TORCH["fc1.weight"].T + TORCH["fc1.bias"], 0)
     second = np.tanh(first @ TORCH["fc2.weight"].T)
     rows = np.concatenate([TABLE, TABLE])
-    for got, expected in zip(found.values(rows)(np.asarray(theta)), (first, second), strict=True):
+    for got, expected in zip(found.values(rows)(np.asarray(theta), rows), (first, second), strict=True):
         np.testing.assert_allclose(got, np.concatenate([expected, expected]).T, rtol=1e-5, atol=1e-6)
 
 

@@ -56,8 +56,9 @@ class Traced(NamedTuple):
     undecided: dict[str, str]
     """`name, axis k` of a parameter -> why it could not be decided whether the entries of this axis are exchangeable;
     they are left alone."""
-    values: Callable[[np.ndarray], Callable[[np.ndarray], list[np.ndarray]]]
-    """Rows -> (parameters [P] -> activations [n, samples] of each group, where the next layer reads them)."""
+    values: Callable[[np.ndarray], Callable[[np.ndarray, Any], list[np.ndarray]]]
+    """Rows, of which only shape and type count -> (parameters [P], such rows -> activations [n, samples] of each group,
+    where the next layer reads them)."""
 
 
 class Atom:
@@ -681,7 +682,7 @@ def traced_symmetry(
         # The units inside stand for outer units, whose values would depend on the order of those inside.
         wanted.append([] if group.name in outer_groups else [*(summed or reduced).values()])
 
-    def values(x: np.ndarray) -> Callable[[np.ndarray], list[np.ndarray]]:
+    def values(x: np.ndarray) -> Callable[[np.ndarray, Any], list[np.ndarray]]:
         return _values(function, layout, dtype, wanted, x)
 
     return Traced(symmetry, undecided, values)
@@ -692,11 +693,12 @@ def program_features(found: Traced, symmetry: Symmetry, x: np.ndarray, statistic
 
     `symmetry` has the groups that were found, and a layout that begins with the parameters of the program.
     """
-    parts = [found.values(x[start : start + MOST_ROWS]) for start in range(0, len(x), MOST_ROWS)]
+    parts = [x[start : start + MOST_ROWS] for start in range(0, len(x), MOST_ROWS)]
+    values = {len(part): found.values(part) for part in (parts[0], parts[-1])}
     size = found.symmetry.layout.size
 
     def forward(theta: np.ndarray) -> list[np.ndarray]:
-        pieces = [part(theta[:size]) for part in parts]
+        pieces = [values[len(part)](theta[:size], part) for part in parts]
         return [np.concatenate(of_group, axis=1) for of_group in zip(*pieces, strict=True)]
 
     shapes = [part.shape for part in forward(np.zeros(size, np.float32))]
@@ -740,6 +742,8 @@ def _inside(
         if key in found or outer in found or key in {taken for taken, _ in found.values()}:
             continue
         slots, size = atoms[outer].size, atoms[key].size
+        if slots * size > LARGEST_GROUP:
+            continue
         parts = tuple(part for place in places[key] if (part := _part(place, size, places[outer], slots)) is not None)
         if len(parts) == len(places[key]):
             whole = Group("outer", slots, tuple(places[outer]))
@@ -906,8 +910,8 @@ def _units_first(axes: list[Axis], root: tuple[Atom, ...], value: Any) -> Any:
 
 def _values(
     function: Function, layout: Layout, dtype: Any, wanted: list[list[tuple[_Use, tuple[Atom, ...]]]], x: np.ndarray
-) -> Callable[[np.ndarray], list[np.ndarray]]:
-    """Activations [n, samples] of each group at rows x."""
+) -> Callable[[np.ndarray, Any], list[np.ndarray]]:
+    """Activations [n, samples] of each group at rows like x."""
     closed = program_of(function, layout, x, dtype)
     first = closed.jaxpr.invars[-1]
     equations = closed.jaxpr.eqns
@@ -928,4 +932,4 @@ def _values(
         return found
 
     compiled = jax.jit(compute)
-    return lambda theta: [np.asarray(part) for part in compiled(theta, x)]
+    return lambda theta, rows: [np.asarray(part) for part in compiled(theta, rows)]
