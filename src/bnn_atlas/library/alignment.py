@@ -852,8 +852,8 @@ def align(
         reference=reference,
         unit=unit,
         passes=arrays.count(passes, "passes", 1, 10**6),
-        signs=bool(signs),
-        scales=bool(scales),
+        signs=bool(arrays.switch(signs, "signs")),
+        scales=bool(arrays.switch(scales, "scales")),
         seed=arrays.seed(seed),
     )
     return Alignment(source, bound, features, plan, arrays.count(pairs, "pairs", 0, 10**6), form, by)
