@@ -83,7 +83,7 @@ def test_planted_permutations_are_undone(name: str, by: Any) -> None:
     assert 0 < max(jax.tree.leaves(jax.tree.map(np.max, found.sd))) < 0.02
 
 
-@pytest.mark.parametrize("by", ["weights", "activations"])
+@pytest.mark.parametrize("by", ["weights", "activations", "centred", "correlation"])
 @pytest.mark.parametrize("name", ["grouped", "attention"])
 def test_units_inside_other_units_are_put_back(name: str, by: Any) -> None:
     """Heads and groups of a norm in another order, and their units, too."""

@@ -705,7 +705,8 @@ def program_features(found: Traced, symmetry: Symmetry, x: np.ndarray, statistic
     ours = _of_values(symmetry, [samples for _, samples in shapes])
 
     def of(draws: np.ndarray) -> np.ndarray:
-        return np.stack([np.concatenate([_taken(part, statistic).ravel() for part in forward(one)]) for one in draws])
+        parts = ([part for part in forward(one) if part.size] for one in draws)
+        return np.stack([np.concatenate([_taken(part, statistic).ravel() for part in each]) for each in parts])
 
     return Features(ours, of)
 
