@@ -66,7 +66,8 @@ def to_arviz(source: "Draws", groups: Mapping[str, Group] | None = None) -> "arv
     """InferenceData (DataTree from ArviZ 1 on) with a variable per model array in `posterior`, and `sample_stats`.
 
     `layer0.weight` has the dimensions chain, draw, layer0.weight.fan_out, layer0.weight.fan_in: a dataset allows one
-    length per dimension name, so each array has its own names. An array that a selection keeps only in part appears as
+    length per dimension name, so each array has its own names. `dense/kernel` is called `dense.kernel`, because neither
+    NetCDF nor a DataTree allows slashes in names. An array that a selection keeps only in part appears as
     one variable (chain, draw) per scalar. Values are loaded lazily, as in `to_xarray`.
 
     In `sample_stats`, `lp` is the log-likelihood plus the log-prior, and `diverging` tells whether any step since the
@@ -83,13 +84,17 @@ def to_arviz(source: "Draws", groups: Mapping[str, Group] | None = None) -> "arv
     places: dict[str, list[int]] = {}
     for place, parameter in enumerate(source.arrays):
         places.setdefault(parameter.name, []).append(place)
+    names = {parameter.name: _without_slashes(parameter.name) for parameter in source.layout.parameters}
+    if clash := [name for name, new in names.items() if name != new and list(names.values()).count(new) > 1]:
+        raise ValueError(f"{clash[0]!r} and another array are both called {names[clash[0]]!r} in ArviZ: rename one")
     for parameter in source.layout.parameters:
         stored = np.array(places.get(parameter.name, []), dtype=np.intp)
         if stored.size == parameter.size:
-            variables[parameter.name] = _array(source, parameter, stored)
+            variables[names[parameter.name]] = _array(source, parameter, stored)
         else:
             for place in stored:
-                variables[source.parameter_names[place]] = _array(source, None, stored[stored == place])
+                name = _without_slashes(source.parameter_names[place])
+                variables[name] = _array(source, None, stored[stored == place])
     if groups is not None and not (
         isinstance(groups, Mapping) and all(isinstance(g, Mapping) for g in groups.values())
     ):
@@ -118,10 +123,14 @@ def _dataset(
     return xarray.Dataset(variables, along, attributes)
 
 
+def _without_slashes(name: str) -> str:
+    return name.replace("/", ".")
+
+
 def _array(source: "Draws", parameter: Parameter | None, places: np.ndarray) -> xarray.Variable:
     """The model array (if `parameter` is None: the single scalar) stored at the positions `places`."""
     shape = parameter.shape if parameter else ()
-    names = tuple(f"{parameter.name}.{axis}" for axis in _axes(parameter)) if parameter else ()
+    names = tuple(f"{_without_slashes(parameter.name)}.{axis}" for axis in _axes(parameter)) if parameter else ()
     read = partial(_read_array, source, places.reshape(shape))
     return _variable(("chain", "draw", *names), read, (source.chains, source.draws, *shape), source.dtype)
 
