@@ -102,13 +102,11 @@ def summarise(posterior: NetworkPosterior, draws: Draws, x: Any = None) -> Draws
 
 def _parameters_as_functions(draws: Draws) -> "PredictiveSummary":
     """The parameters of a density alone in the place of function values."""
-    from bnn_atlas.metrics.gathering.chain_statistics import stuck_chains
     from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-    from bnn_atlas.metrics.judgement.evaluate import MAX_BYTES
 
     chosen = evenly(draws.size, ROWS)
     values = draws.read(parameters=chosen)
-    stuck = stuck_chains(draws, MAX_BYTES)
+    stuck = (values == values[:, :1]).all(axis=(1, 2)) & (draws.draws > 1)
     divergent = stuck | ~np.isfinite(values).all(axis=(1, 2))
     return PredictiveSummary(
         draws.draws, divergent, stuck, np.array([draws.draws]), values, chosen, np.full(len(chosen), -1)
