@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from flax import linen as nn
 from scipy.stats import norm
@@ -60,13 +61,23 @@ def test_a_fitted_estimator_is_saved_and_loaded(fitted: AtlasRegressor, tmp_path
     fitted.save(tmp_path / "mine")
     loaded = AtlasRegressor.load(tmp_path / "mine")
     np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match="exists already: name a new folder"):
         fitted.save(tmp_path / "mine")
     with pytest.raises(DataError, match="AtlasRegressor"):
         AtlasClassifier.load(tmp_path / "mine")
     (tmp_path / "mine" / "arrays.npz").unlink()
     with pytest.raises(DataError, match="mine"):
         AtlasRegressor.load(tmp_path / "mine")
+
+
+def test_a_loaded_estimator_knows_the_names_of_columns(tmp_path: Path) -> None:
+    rows = pd.DataFrame(X, columns=["a", "b"])
+    model = AtlasRegressor(hidden=(4,), method="deep_ensemble", chains=2, training={"max_epochs": 2}).fit(rows, Y)
+    model.save(tmp_path / "mine")
+    loaded = AtlasRegressor.load(tmp_path / "mine")
+    np.testing.assert_array_equal(loaded.predict(rows, quantiles=0.5)[1], model.predict(rows, quantiles=[0.5])[1])
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(rows[["b", "a"]])
 
 
 def test_a_classifier_keeps_labels_and_is_saved(tmp_path: Path) -> None:

@@ -154,8 +154,8 @@ def starting_points(
     Args:
         posterior: the network and the rows to train on; its prior is not used in training.
         chains: number of chains.
-        training: settings of `bnn_atlas.config.parts.starts.WarmStartConfig`; `{}` for the defaults, None for untrained
-            networks.
+        training: settings of `bnn_atlas.config.parts.starts.WarmStartConfig`; `{}` for the defaults (with fewer rows
+            than a batch, all of them), None for untrained networks.
         validation: rows and targets for early stopping; if left out, training lasts `max_epochs`.
         seed: a whole number from 0 to 2^32 - 1; chain i depends only on the seed and i.
         progress: whether to show how long the training has lasted; None shows it at terminals and in notebooks.
@@ -163,7 +163,7 @@ def starting_points(
     Raises:
         ConfigError: a setting is wrong.
         DataError: an array or number is not valid for its argument; the message names the argument and says what to do.
-        ValueError: there are fewer rows than `batch_size`.
+        ValueError: there are fewer rows than the given `batch_size`.
         TrainingError: the loss of a network is not finite.
     """
     from jax import numpy as jnp
@@ -189,7 +189,11 @@ def starting_points(
         watched = held_out, targets_like(posterior, validation[1], len(held_out), "validation[1]")
     if training is None:
         return initialise(posterior.density, members, word, dtype)
-    config = validated(WarmStartConfig, section(training), "training")
+    if not len(y):
+        raise DataError("the posterior is a density alone, without rows to train on: leave training out")
+    if isinstance(training, Mapping):
+        training = {"batch_size": min(WarmStartConfig().batch_size or len(y), len(y)), **training}
+    config = validated(WarmStartConfig, training, "training")
     if config.permuted is not None:
         raise ConfigError("training: permuted: only runs of the pipeline start from permuted copies; leave it out")
     rows = Rows(x, y, jnp.asarray(watched[0], x.dtype), jnp.asarray(watched[1], y.dtype))
@@ -215,9 +219,10 @@ def sample(
 
     Args:
         posterior: the target.
-        method: kind of a method, or `kind` and settings, as under `method:` of a run in config/studies/.
+        method: kind of a method, or `kind` and settings, as under `method:` of a run in config/studies/. Those of
+            `hmc`, `nuts`, `adjusted_mclmc` and the stochastic-gradient methods include a step size.
         starts: starting points of the chains [chain, P], see `starting_points`; None for random networks, or for the
-            parameters that were passed to `posterior_of`.
+            parameters that were passed to `posterior_of`. A deep ensemble is its starts, and needs trained ones.
         folder: folder of the trace; created if it does not exist. None for a folder that is removed with the draws.
         chains: number of chains if `starts` is None.
         seed: a whole number from 0 to 2^32 - 1; chain i depends only on the seed, i and its start.
@@ -264,6 +269,11 @@ def sample(
         )
     seed = arrays.seed(seed)
     if starts is None:
+        if config.kind == "deep_ensemble" and (posterior.user is None or posterior.user.start is None):
+            raise DataError(
+                "starts is missing: a deep ensemble is the networks that it starts from, so pass trained ones, "
+                "starting_points(posterior, chains, training={})"
+            )
         starts = starting_points(posterior, chains, seed=seed)
     starts = arrays.starts(starts, posterior.density.layout, posterior.dtype)
     if folder is None:

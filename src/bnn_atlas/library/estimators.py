@@ -24,8 +24,6 @@ from bnn_atlas.metrics.formulas.function_distances import mixture_quantile
 
 MILE: dict[str, Any] = {"kind": "mclmc", "warmup": 10_000, "steps": 5_000, "thinning": 10}
 """The default method: MILE (Sommer et al. 2025), with fewer tuning steps than published."""
-BATCH = 64
-"""Rows per mini-batch of the warm start, unless there are fewer rows."""
 ARRAYS, SETTINGS = "arrays.npz", "estimator.json"
 AT_ONCE = 1 << 24
 """Largest number of values (draws times rows) of a predictive distribution held in memory at a time."""
@@ -38,6 +36,7 @@ class _Estimator(BaseEstimator, ABC):
     draws_: PosteriorDraws
     posterior_: NetworkPosterior
     n_features_in_: int
+    feature_names_in_: np.ndarray
 
     def __init__(
         self,
@@ -80,7 +79,7 @@ class _Estimator(BaseEstimator, ABC):
         self.posterior_ = self._posterior(x, y, classes)
         trained = self._posterior(x[rows], y[rows], classes) if held else self.posterior_
         validation = (x[held_out], y[held_out]) if held else None
-        training = {"batch_size": min(BATCH, len(rows)), **(self.training or {})}
+        training = self.training or {}
         starts = starting_points(trained, self.chains, training=training, validation=validation, seed=seed)
         self.draws_ = sample(self.posterior_, self.method or MILE, starts, self.folder, seed=seed)
         return self
@@ -118,13 +117,15 @@ class _Estimator(BaseEstimator, ABC):
         """Write the fitted estimator into a new folder: settings (JSON), arrays (npz) and draws (Zarr).
 
         Raises:
-            FileExistsError: the folder exists already.
+            FileExistsError: the folder exists already; name a new one.
             ValueError: the network is the user's own and can be rebuilt only from its code.
         """
         check_is_fitted(self)
         if self.network is not None or callable(self.prior):
             raise ValueError("a network or a prior of yours cannot be saved: keep the draws (folder=...) and its code")
         target = Path(folder)
+        if target.exists():
+            raise FileExistsError(f"{target} exists already: name a new folder, or remove this one")
         target.mkdir(parents=True)
         copytree(self.draws_.path.parent, target / "draws")
         x, y = self.posterior_.rows
@@ -136,6 +137,8 @@ class _Estimator(BaseEstimator, ABC):
             if name not in ("network", "folder", "random_state")
         }
         content = {"class": type(self).__name__, "parameters": settings, "features": self.n_features_in_}
+        if (names := getattr(self, "feature_names_in_", None)) is not None:
+            content["feature_names"] = list(names)
         (target / SETTINGS).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
@@ -157,6 +160,8 @@ class _Estimator(BaseEstimator, ABC):
         except (OSError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise DataError(f"{source} does not hold an estimator written by `save`: {error}") from None
         loaded.n_features_in_ = content["features"]
+        if "feature_names" in content:
+            loaded.feature_names_in_ = np.array(content["feature_names"], dtype=object)
         loaded._centre, loaded._spread = arrays["centre"], arrays["spread"]
         loaded._restore(arrays)
         loaded.posterior_ = loaded._posterior(arrays["x"], arrays["y"], loaded._classes())
@@ -213,12 +218,17 @@ class AtlasRegressor(RegressorMixin, _Estimator):
         return self._fit(x, self._targets(y), 0)
 
     def predict(
-        self, x: Any, return_std: bool = False, quantiles: Sequence[float] | None = None, return_draws: bool = False
+        self,
+        x: Any,
+        return_std: bool = False,
+        quantiles: float | Sequence[float] | None = None,
+        return_draws: bool = False,
     ) -> Any:
         """Mean [n] of the predictive distribution at rows x [n, d].
 
-        With `return_std`, also the standard deviation [n], including the noise; with `quantiles`, also these quantiles
-        [q, n]; with `return_draws`, also means and noises [draw, n] of all draws of the chains that are not left out.
+        With `return_std`, also the standard deviation [n], including the noise; with `quantiles`, a level or several,
+        also these quantiles [q, n]; with `return_draws`, also means and noises [draw, n] of all draws of the chains
+        that are not left out.
         """
         rows = self._rows(x)
         summary = predict(self.posterior_, self.draws_, rows)
@@ -232,11 +242,12 @@ class AtlasRegressor(RegressorMixin, _Estimator):
             variance = (summary.second_moment + summary.noise_variance)[kept].mean(axis=0) - mean**2
             found.append(self._unit * np.sqrt(variance))
         if quantiles is not None:
+            levels = np.atleast_1d(np.asarray(quantiles, np.float64)).tolist()
             at_once = max(1, AT_ONCE // (self.draws_.draws * max(1, len(kept))))
             parts = []
             for start in range(0, len(rows), at_once):
                 draws = self._draws(rows[start : start + at_once], kept)
-                parts.append([mixture_quantile(*draws, level) for level in quantiles])
+                parts.append([mixture_quantile(*draws, level) for level in levels])
             found.append(np.concatenate(parts, axis=1) if parts else np.zeros((0, 0)))
         if return_draws:
             found.extend(self._draws(rows, kept))
