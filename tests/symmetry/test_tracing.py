@@ -41,6 +41,15 @@ class Grouped(nn.Module):
         return nn.Dense(3)(nn.silu(nn.GroupNorm(3)(nn.Conv(6, (3, 3))(x))).mean((1, 2)))
 
 
+class GroupedAndFlat(nn.Module):
+    """Two groups of four channels that a dense layer reads at every position."""
+
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        x = nn.silu(nn.GroupNorm(2)(nn.Conv(8, (3, 3))(x)))
+        return nn.Dense(3)(x.reshape(len(x), -1))
+
+
 class Separable(nn.Module):
     """A convolution of each channel by itself, between mixtures of channels."""
 
@@ -249,6 +258,13 @@ def test_what_cannot_be_decided_is_left_alone_and_named() -> None:
     assert [group.name for group in found.symmetry.groups] == ["c"]
     assert set(found.undecided) == {"a.w, axis 1", "b.w, axis 0"}
     assert all("sort" in why for why in found.undecided.values())
+
+
+def test_levels_of_groups_that_are_left_alone_are_named() -> None:
+    found, _ = trace(GroupedAndFlat(), IMAGES)
+    assert [group.size for group in found.symmetry.groups] == [4]
+    assert all("only one level" in why for why in found.undecided.values())
+    assert {"Conv_0/kernel, axis 3", "Dense_0/kernel, axis 0"} <= set(found.undecided)
 
 
 @pytest.mark.parametrize(

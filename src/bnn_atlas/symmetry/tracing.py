@@ -653,6 +653,8 @@ def traced_symmetry(
     checked = _Check(function, layout, rows, dtype, seed)
     inside = _inside(places, atoms, checked)
     kept = _without_nesting({key: found for key, found in places.items() if key not in inside}, atoms, layout)
+    for place in (place for key, found in places.items() if key not in inside and key not in kept for place in found):
+        undecided[f"{place.array}, axis {place.axis}"] = "its units are in blocks of which only one level is exchanged"
     groups: list[Group] = []
     roots: list[tuple[Atom, ...]] = []
     for key, group in _named(kept, atoms, layout):
