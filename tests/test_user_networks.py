@@ -46,6 +46,15 @@ class Convolution(nn.Module):
         return nn.Dense(3)(hidden.mean((1, 2)))
 
 
+class Pooled(nn.Module):
+    """Without an axis of channels, its pooling is over the rows."""
+
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        pooled = nn.avg_pool(nn.Conv(4, (3, 3))(x), (2, 2), (2, 2))
+        return nn.Dense(3)(pooled.reshape(len(pooled), -1))
+
+
 class Counting(nn.Module):
     """A layer that counts its calls."""
 
@@ -231,6 +240,39 @@ def test_methods_that_a_density_alone_does_not_suit_say_so(settings: Any, words:
         atlas.sample(posterior, settings.model_dump(mode="json"), chains=2)
 
 
+def test_the_summary_of_a_density_alone_judges_its_parameters() -> None:
+    posterior = atlas.posterior_of(gaussian, start={"a": 0.0, "b": np.zeros(2)})
+    hmc = {"kind": "hmc", "steps": 800, "step_size": 0.3, "trajectory_length": 1.5}
+    draws = atlas.sample(posterior, hmc, chains=4)
+    summary = draws.summary()
+    assert "fine: no chain excluded" in summary.reasons
+    assert summary.table["rhat"].max() < 1.05
+    for call in (lambda: draws.score(X, Y), lambda: draws.predict(X), lambda: draws.summary(X)):
+        with pytest.raises(DataError, match=r"^x is given, but the posterior is a density alone"):
+            call()
+    with pytest.raises(DataError, match="without rows to train on"):
+        atlas.starting_points(posterior, 2, training={})
+
+
+def test_a_density_whose_chains_stand_is_not_trusted() -> None:
+    posterior = atlas.posterior_of(gaussian, start={"a": 0.0, "b": np.zeros(2)})
+    hmc = {"kind": "hmc", "steps": 20, "step_size": 50.0, "trajectory_length": 500.0}
+    summary = atlas.sample(posterior, hmc, chains=2).summary()
+    assert any("2 never moved" in reason for reason in summary.reasons), summary
+
+
+def test_an_ensemble_of_untrained_networks_is_refused_and_few_rows_are_one_batch() -> None:
+    posterior = atlas.posterior_of(Dense(), X, Y)
+    with pytest.raises(DataError, match=r"^starts is missing: a deep ensemble is the networks that it starts from"):
+        atlas.sample(posterior, "deep_ensemble", chains=2)
+    short, whole = ({"max_epochs": 5, **more} for more in ({}, {"batch_size": None}))
+    np.testing.assert_array_equal(
+        atlas.starting_points(posterior, 2, training=short), atlas.starting_points(posterior, 2, training=whole)
+    )
+    with pytest.raises(ValueError, match=r"^batch_size \(64\) exceeds the 30 training rows"):
+        atlas.starting_points(posterior, 2, training={"batch_size": 64})
+
+
 def test_laplace_takes_prior_functions_of_independent_parameters_only() -> None:
     def prior(params: Any) -> Any:
         return -0.5 * jnp.sum(params["w"] ** 2)
@@ -314,7 +356,8 @@ def test_every_method_runs_on_every_kind_of_network(name: str, of: str) -> None:
     settings = SMALL[name].model_dump(mode="json")
     if of == "density" and "batch_size" in settings:
         settings["batch_size"] = None
-    draws = atlas.sample(posterior, settings, chains=2)
+    starts = atlas.starting_points(posterior, 2) if name == "deep ensemble" else None
+    draws = atlas.sample(posterior, settings, starts, chains=2)
     found = draws.read()
     assert np.isfinite(found).all()
     assert not np.array_equal(found[0], found[1]) or name in ("map", "deep ensemble", "compact", "path", "laplace")
@@ -384,6 +427,24 @@ def test_the_same_network_has_the_same_record_and_another_one_has_another() -> N
         ),
         (lambda: atlas.posterior_of(function, X, start=pytree()), DataError, "both"),
         (lambda: atlas.posterior_of(3, X, Y), DataError, "int"),
+        (lambda: atlas.posterior_of(Dense, X, Y), DataError, r"^network is the class Dense: pass a module, such as"),
+        (lambda: atlas.posterior_of(Dense(), X, Y, likelihood=3), DataError, "^likelihood is a int: pass a kind"),
+        (
+            lambda: atlas.posterior_of(Dense(), X, Y, likelihood="gausian"),
+            ConfigError,
+            r"^likelihood: kind = 'gausian': [^\n]*did you mean 'gaussian'\?\)$",
+        ),
+        (lambda: atlas.posterior_of(Dense(), X, Y, prior="norml"), ConfigError, r"^prior: kind = 'norml': [^\n]*$"),
+        (
+            lambda: atlas.posterior_of(Dense(), X, Y, prior={"*": {"kind": "normal", "scale": -1.0}}),
+            ConfigError,
+            r"^prior\['\*'\]: scale = -1.0: must be greater than 0$",
+        ),
+        (
+            lambda: atlas.posterior_of(Pooled(), IMAGES[..., 0], LABELS, likelihood="categorical"),
+            ShapeError,
+            r"^Pooled fails on rows of shape \[1, 6, 6\]: ZeroDivisionError",
+        ),
         (lambda: atlas.posterior_of(lambda p, x: p["w"], X, Y, start={"w": np.ones(3)}), ShapeError, r"\[3\]"),
         (lambda: atlas.posterior_of(Dense(), X, Y, stochastic=["a*"]), DataError, "start"),
         (lambda: atlas.posterior_of(Dense(), X, Y, start={"a": {"kernel": np.ones((5, 1))}}), DataError, "b/kernel"),
@@ -503,10 +564,29 @@ def test_draws_are_read_by_the_names_of_the_users_network() -> None:
     assert draws["first/w"].shape == (2, 6, 2, 5)
     jax.tree.map(np.testing.assert_array_equal, draws.as_pytree(), posterior.as_pytree(draws.read()))
     np.testing.assert_array_equal(draws.thin(2)["last/w"], draws["last/w"][:, ::2])
+    assert set(draws) == {"first/w", "first/b", "last/w"}
+    assert "last/w" in draws
+    assert "last" not in draws
+    assert set(draws.select(parameters=["first/w[0,0]", "last/w"]).keys()) == {"last/w"}
     with pytest.raises(ValueError, match="first/w"):
         draws["first/v"]
     with pytest.raises(ValueError, match="whole"):
         draws.select(parameters=["first/w[0,0]"])["first/w"]
+
+
+@pytest.mark.filterwarnings("ignore:ArviZ is undergoing", "ignore:Estimated shape parameter")
+def test_draws_of_a_users_network_are_written_as_netcdf(tmp_path: Path) -> None:
+    arviz = pytest.importorskip("arviz")
+    posterior = atlas.posterior_of(function, X, Y, start=pytree())
+    draws = atlas.sample(posterior, SHORT, chains=2)
+    atlas.to_arviz(posterior, draws).to_netcdf(tmp_path / "draws.nc")
+    again = arviz.from_netcdf(tmp_path / "draws.nc")["posterior"]
+    assert set(again.data_vars) == {"first.w", "first.b", "last.w", "log_sigma"}
+    np.testing.assert_array_equal(again["first.w"], draws["first/w"])
+    start = {"a/b": np.zeros(2), "a.b": np.zeros(2)}
+    clash = atlas.posterior_of(lambda p: -jnp.sum(p["a/b"] ** 2) - jnp.sum(p["a.b"] ** 2), start=start)
+    with pytest.raises(ValueError, match=r"^'a/b' and another array are both called 'a.b' in ArviZ"):
+        atlas.sample(clash, SHORT, chains=2).to_arviz()
 
 
 def with_noise(outputs: Any, targets: Any, log_sigma: Any) -> Any:
@@ -628,7 +708,7 @@ def test_a_prior_of_the_likelihoods_own_parameter() -> None:
         (with_noise, lambda o, nu: o[:, 0], DataError, "nu"),
         (with_noise, lambda o: o, ShapeError, "one number"),
         ("gaussian", first_output, DataError, "mean"),
-        (3, None, ConfigError, "likelihood"),
+        (3, None, DataError, "likelihood"),
     ],
 )
 def test_what_cannot_be_a_likelihood_is_refused(likelihood: Any, mean: Any, error: Any, words: str) -> None:

@@ -80,10 +80,13 @@ def user_network(
     initialise = None
     if isinstance(module, nn.Module):
         function, initialise, start = _of_linen(module, example, start)
-        given = start if start is not None else jax.eval_shape(initialise, jax.random.key(0))
+        one = _rows_of(jax.ShapeDtypeStruct((1, *example.shape[1:]), example.dtype))
+        given = start if start is not None else traced(initialise, name, one, jax.random.key(0))[1]
     elif _is_nnx(module):
         function, given = _of_nnx(module)
         given = given if start is None else start
+    elif isinstance(module, type) and issubclass(module, nn.Module):
+        raise DataError(f"network is the class {name}: pass a module, such as {name}()")
     elif callable(module):
         function, given = module, start
         if start is None:

@@ -174,10 +174,11 @@ def posterior_of(
         ValueError: `float64` without `configure(float64=True)`.
     """
     from jax import numpy as jnp
+    from pydantic import RootModel
 
     from bnn_atlas import arrays
     from bnn_atlas.config.language.base import MOST, WIDEST, validated
-    from bnn_atlas.config.parts.posterior import CategoricalLikelihood, GaussianLikelihood
+    from bnn_atlas.config.parts.posterior import CategoricalLikelihood, GaussianLikelihood, LikelihoodConfig
     from bnn_atlas.config.parts.user import UserPosteriorConfig
     from bnn_atlas.data import DataError
     from bnn_atlas.library.likelihoods import likelihood_of
@@ -205,6 +206,12 @@ def posterior_of(
         user = user_network(network, rows[:2], start, stochastic, dtype)
     own = callable(likelihood) and y is not None
     chosen: Any = {"kind": likelihood} if isinstance(likelihood, str) else likelihood
+    if not (isinstance(chosen, Mapping) or callable(chosen)):
+        raise DataError(
+            f"likelihood is a {type(chosen).__name__}: pass a kind, settings, or a function of outputs and targets"
+        )
+    if isinstance(chosen, Mapping):
+        validated(RootModel[LikelihoodConfig], dict(chosen), "likelihood")
     if mean is not None and not own:
         raise DataError("mean belongs to a likelihood given as a function: leave it out")
     if own:
@@ -284,13 +291,20 @@ def check_posterior(posterior: Any) -> None:
     from bnn_atlas.data import DataError
 
     if not isinstance(posterior, NetworkPosterior):
-        raise DataError(f"posterior is a {type(posterior).__name__}: pass what `build_posterior` returns")
+        what = type(posterior).__name__
+        raise DataError(f"posterior is a {what}: pass what `build_posterior` or `posterior_of` returns")
 
 
 def rows_like(posterior: NetworkPosterior, x: Any, name: str = "x") -> np.ndarray:
     """Additional rows, checked to be like the rows of the posterior."""
     from bnn_atlas import arrays
+    from bnn_atlas.data import DataError
 
+    if not len(posterior.data.y):
+        raise DataError(
+            f"{name} is given, but the posterior is a density alone, which predicts no rows: leave {name} out of "
+            "`summary`; `read` and `to_arviz` give the draws"
+        )
     arrays.check_columns(x, posterior.columns, name)
     shape = posterior.data.x.shape[1:]
     return arrays.rows(x, posterior.dtype, name, shape=shape, vocabulary=posterior.vocabulary)

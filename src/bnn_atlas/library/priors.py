@@ -10,7 +10,9 @@ import jax
 import numpy as np
 from jax import Array
 from jax import numpy as jnp
+from pydantic import RootModel
 
+from bnn_atlas.config.language.base import validated
 from bnn_atlas.config.parts.priors import PriorConfig, StandardNormalPrior
 from bnn_atlas.data import DataError
 from bnn_atlas.library.networks import UserNetwork, digest_of, traced
@@ -87,14 +89,18 @@ def prior_of(prior: str | Mapping[str, Any] | Callable[[Any], Any], user: UserNe
     """A prior from its kind, its settings, settings by patterns of names, or a function of the parameters' pytree.
 
     Raises:
+        ConfigError: a setting is wrong.
         DataError: the prior has another type, or the function does not return a single number.
     """
     if isinstance(prior, str):
-        return GivenPrior({"kind": prior}, build_prior)
+        prior = {"kind": prior}
     if isinstance(prior, Mapping):
         if "kind" in prior:
+            validated(RootModel[PriorConfig], dict(prior), "prior")
             return GivenPrior(dict(prior), build_prior)
         priors = {name: {"kind": one} if isinstance(one, str) else one for name, one in prior.items()}
+        for name, one in priors.items():
+            validated(RootModel[PriorConfig], dict(one) if isinstance(one, Mapping) else one, f"prior[{name!r}]")
         return GivenPrior(
             {"kind": "by_name", "priors": priors}, lambda config, *place: priors_by_name(config.priors, *place)
         )

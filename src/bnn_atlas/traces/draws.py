@@ -2,6 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -127,6 +128,17 @@ class Draws(ABC):
         if array is None or len(places) != array.size:
             raise ValueError(f"no array {name!r} is stored whole in {self.path}; {self._there(name)}")
         return self.read(parameters=places).reshape(self.chains, self.draws, *array.shape)
+
+    def keys(self) -> tuple[str, ...]:
+        """Names of the arrays that are stored whole, as in `draws[name]`; iteration and `in` use them, too."""
+        count = Counter(parameter.name for parameter in self.arrays)
+        return tuple(p.name for p in self.layout.parameters if count[p.name] == p.size)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
 
     def as_pytree(self) -> dict[str, Any]:
         """All arrays [chain, draw, ...] in memory, by name; array `a/b` is entry `b` of the mapping `a`, as in Flax."""
