@@ -370,6 +370,16 @@ def test_the_parameters_of_a_density_alone_are_judged() -> None:
         summary = of_posterior_of(posterior, shift).summary()
         assert summary.verdict == verdict
         assert summary.table.index[0] == "3 parameters, evenly chosen"
+    draws, x, y = of_posterior_of(posterior, 0.0), np.ones((4, 1)), np.ones(4)
+    for ask in (draws.predict, draws.predict_draws):
+        with pytest.raises(DataError, match="density alone"):
+            ask(x)
+    for ask_both in (draws.score, draws.plot_reliability):
+        with pytest.raises(DataError, match="density alone"):
+            ask_both(x, y)
+    for ask_none in (draws.plot_bands, lambda: to_arviz(posterior, draws)):
+        with pytest.raises(DataError, match="density alone"):
+            ask_none()
 
 
 def of_posterior_of(posterior: NetworkPosterior, shift: float) -> PosteriorDraws:

@@ -8,7 +8,7 @@ import numpy as np
 
 from bnn_atlas.data import DataError
 from bnn_atlas.library.posteriors import NetworkPosterior, rows_like, targets_like
-from bnn_atlas.library.predictions import facts_of, predict, predict_draws
+from bnn_atlas.library.predictions import check_rows, facts_of, predict, predict_draws
 from bnn_atlas.metrics.gathering.chain_statistics import DIVERGENT, LOG_DENSITIES
 from bnn_atlas.traces.draws import Draws, evenly
 
@@ -125,9 +125,9 @@ def reliability(posterior: NetworkPosterior, draws: Draws, x: Any, y: Any) -> "F
 
     from bnn_atlas.library.predictions import score
 
+    check_rows(posterior)
     rows = rows_like(posterior, x)
     targets = targets_like(posterior, y, len(rows))
-    facts = facts_of(posterior, draws)
     if posterior.classes:
         return _calibration_of_classes(predict(posterior, draws, rows).probabilities, targets)
     if posterior.config.likelihood.kind == "user":
@@ -135,7 +135,7 @@ def reliability(posterior: NetworkPosterior, draws: Draws, x: Any, y: Any) -> "F
             "the calibration of a likelihood of your own is not known, since only its density is: take a named "
             "likelihood for this plot"
         )
-    table = score(posterior, draws, rows, targets)
+    table, facts = score(posterior, draws, rows, targets), facts_of(posterior, draws)
     with _drawing():
         from bnn_atlas.figures.kinds.calibration import METRICS, draw_calibration
 
@@ -157,10 +157,11 @@ def reliability(posterior: NetworkPosterior, draws: Draws, x: Any, y: Any) -> "F
 
 def bands(posterior: NetworkPosterior, draws: Draws, x: Any) -> "Figure":
     """See `PosteriorDraws.plot_bands`."""
+    check_rows(posterior)
     if posterior.classes:
         raise DataError("bands are of a regression, and this posterior is of classes: use plot_reliability")
     known, targets = (np.asarray(array) for array in posterior.rows)
-    if known.shape[1:] != (1,) or not len(known):
+    if known.shape[1:] != (1,):
         raise DataError(
             f"bands need one input, and the rows have the shape {list(known.shape[1:])}: `predict` gives means at rows"
         )

@@ -236,11 +236,23 @@ def check_type(draws: Any) -> None:
         )
 
 
+def check_rows(posterior: NetworkPosterior) -> None:
+    """Raise DataError for the posterior of a density alone."""
+    from bnn_atlas.data import DataError
+
+    if not len(posterior.rows[1]):
+        raise DataError(
+            "the posterior is of a density alone, which predicts nothing: read its draws, or use `summary`, "
+            "`plot_trace` and `to_arviz()` of the draws"
+        )
+
+
 def _check_whole(posterior: NetworkPosterior, draws: Any) -> None:
-    """`check_draws`, and reject a selection of parameters."""
+    """`check_draws`, and reject a selection of parameters, and draws of a density alone."""
     from bnn_atlas.data import DataError
 
     check_draws(posterior, draws)
+    check_rows(posterior)
     if draws.size != draws.layout.size:
         raise DataError(
             f"draws ({draws.path}) have {draws.size} of {draws.layout.size} parameters, and predictions need all: pass "
