@@ -38,6 +38,8 @@ def test_changes_are_of_all_chains_and_only_where_both_are_measured(monkeypatch:
     assert effects.largest("small", "nll") == 5.0
     with pytest.raises(ValueError, match="no rows of lppd for the runs three"):
         effects.mean("small", "lppd", "three")
+    with pytest.raises(ValueError, match="no rows of rmse"):
+        effects.largest("small", "rmse")
 
 
 def test_a_change_is_said_in_words() -> None:

@@ -41,17 +41,20 @@ class Effects:
         return float(self._of(study, metric, run, "", "").std())
 
     def largest(self, study: str, metric: str) -> float:
-        """Largest value of a metric."""
+        """Largest value of a metric over all runs, data sets and places."""
         table = self._last(study)
-        return float(table[table["metric"] == metric]["value"].max())
+        return float(self._kept(study, metric, table[table["metric"] == metric]).max())
 
     def _of(self, study: str, metric: str, run: str, on: str, at: str) -> pd.Series:
         table = self._last(study)
         chosen = table["run"].str.fullmatch(run) & (table["metric"] == metric) & table["dataset"].str.contains(on)
-        found = table[chosen & (table["at"] == at)]["value"]
-        if found.empty:
-            raise ValueError(f"{self._results / study}: no rows of {metric} for the runs {run} are kept")
-        return found
+        return self._kept(study, f"{metric} for the runs {run}", table[chosen & (table["at"] == at)])
+
+    def _kept(self, study: str, what: str, rows: pd.DataFrame) -> pd.Series:
+        """The values of rows; ValueError if there are none."""
+        if rows.empty:
+            raise ValueError(f"{self._results / study}: no rows of {what} are kept")
+        return rows["value"]
 
     def _last(self, study: str) -> pd.DataFrame:
         """The rows with the largest numbers of chains and draws."""
