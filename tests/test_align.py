@@ -319,6 +319,9 @@ def networks_without(name: str) -> list[dict[str, np.ndarray]]:
         (lambda: atlas.align(np.ones((2, 220), int), atlas.Symmetry.of(torch_like, X, TORCH)), "int64"),
         (lambda: atlas.align([], SPEC), "pass|empty"),
         (lambda: atlas.align([TORCH] * 2, SPEC, pairs=-1), "pairs"),
+        (lambda: atlas.align([TORCH] * 2, SPEC, reference=np.ones(3)), "reference is array"),  # type: ignore[arg-type]
+        (lambda: atlas.align({"fc1.bias": np.ones((2, 6))}, SPEC), "draws is a dict"),
+        (lambda: atlas.align([[1.0, 2.0], [3.0]], SPEC), "draws is a list"),
         (lambda: atlas.align([TORCH] * 2, SPEC, signs="no"), "signs is 'no'"),  # type: ignore[arg-type]
         (lambda: atlas.align([TORCH] * 2, SPEC, scales=["fc1"]), "scales is"),  # type: ignore[arg-type]
         (lambda: atlas.align([TORCH] * 2, SPEC, seed=0.5), "seed"),  # type: ignore[arg-type]

@@ -830,7 +830,7 @@ def align(
     if posterior is not None:
         check_posterior(posterior)
     for name, value, allowed in (("by", by, BY), ("reference", reference, REFERENCES), ("unit", unit, UNITS)):
-        if value not in allowed:
+        if not isinstance(value, str) or value not in allowed:
             raise DataError(f"{name} is {value!r:.40}: choose {', '.join(allowed)}")
     if isinstance(symmetry, Mapping):
         symmetry = Symmetry(symmetry)
@@ -896,7 +896,15 @@ def _source(draws: Any, symmetry: Symmetry, posterior: NetworkPosterior | None) 
         return draws, _Form(lambda moved: again(moved, posterior), tree, lambda values: values)
     if isinstance(draws, list | tuple) and len(draws) and not _is_numbers(draws[0]):
         return _of_trees(draws, symmetry)
-    array = draws if isinstance(draws, np.ndarray) else np.asarray(draws)
+    try:
+        array = draws if isinstance(draws, np.ndarray) else np.asarray(draws)
+    except (TypeError, ValueError):  # rows of unequal lengths
+        array = np.array(None)
+    if array.dtype.kind == "O":
+        raise DataError(
+            f"draws is a {type(draws).__name__} and not an array of numbers: pass draws of `sample`, an array "
+            "[chain, draw, P], or a list of networks"
+        )
     layout = symmetry._found.layout if symmetry._found is not None else None
     layout = posterior.density.layout if posterior is not None else layout
     if layout is None:

@@ -541,10 +541,13 @@ class Aligner:
             for variant in ("sampled", "aligned")
         )
         if after > before * (1 + VARIANCE_ROUNDING):
+            why = "draws of unlike chains got an order each; use the reference barycentre"
+            if self._plan.to_barycentre:
+                why = "they were not matched by all their weights"
             log.warning(
                 "%s: the draws differ more in this frame than as sampled (mean variance of permuted parameters %.3g "
-                "against %.3g): draws of unlike chains got an order each; use the reference barycentre",
-                self._draws.path, after, before,
+                "against %.3g): %s",
+                self._draws.path, after, before, why,
             )  # fmt: skip
 
     def _fit_in_frame(self) -> dict[str, np.ndarray]:
