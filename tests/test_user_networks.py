@@ -265,6 +265,9 @@ def test_an_ensemble_of_untrained_networks_is_refused_and_few_rows_are_one_batch
     posterior = atlas.posterior_of(Dense(), X, Y)
     with pytest.raises(DataError, match=r"^starts is missing: a deep ensemble is the networks that it starts from"):
         atlas.sample(posterior, "deep_ensemble", chains=2)
+    for trees in (pytree(), [pytree(), pytree()]):
+        with pytest.raises(DataError, match=r"^starts holds mappings of parameters: pass an array \[chain, 22\]"):
+            atlas.sample(posterior, SHORT, trees)
     short, whole = ({"max_epochs": 5, **more} for more in ({}, {"batch_size": None}))
     np.testing.assert_array_equal(
         atlas.starting_points(posterior, 2, training=short), atlas.starting_points(posterior, 2, training=whole)
