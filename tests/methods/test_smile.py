@@ -13,7 +13,7 @@ from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.methods.mclmc import EnergyTunerConfig, SMILEConfig
 from bnn_atlas.methods import smile
 from bnn_atlas.methods.integrators import isokinetic
-from bnn_atlas.posterior.density import Evaluation, LogDensity
+from bnn_atlas.posterior.density import Evaluation, LogDensity, binder
 
 from .harness import build
 from .problems import linear
@@ -176,6 +176,23 @@ def test_a_step_that_is_not_finite_is_undone(value):
     np.testing.assert_array_equal(after.position, start)
     np.testing.assert_array_equal(after.noise.variance, state.noise.variance)
     assert np.linalg.norm(after.momentum) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_draw_without_a_density_goes_back_to_the_last_one():
+    gaussian = linear(chains=2)
+    sampler = build(SMILEConfig(batch_size=8), gaussian.problem)
+    target = binder(gaussian.problem.posterior)(gaussian.problem.data)
+    start = jnp.asarray(gaussian.mean, jnp.float32)
+    begun = sampler.init(jax.random.key(0), start, target)
+    lost = begun._replace(dynamics=begun.dynamics._replace(position=jnp.full_like(start, jnp.inf)))
+    settled, found = sampler.phases[-1].settle(lost, target)
+    assert found["divergent"]
+    np.testing.assert_array_equal(settled.dynamics.position, start)
+    np.testing.assert_array_equal(settled.dynamics.evaluation.gradient, target.evaluate(start).gradient)
+    moved = begun._replace(dynamics=begun.dynamics._replace(position=start + 1))
+    settled, found = sampler.phases[-1].settle(moved, target)
+    assert not found["divergent"]
+    np.testing.assert_array_equal(settled.safe.position, start + 1)
 
 
 def test_nothing_adapts_where_that_is_off():

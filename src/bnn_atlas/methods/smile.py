@@ -197,12 +197,12 @@ def gamma_quantile(errors: EnergyErrors, probability: float) -> Array:
 
 
 class SMILEState(NamedTuple):
-    """A chain, the order of its rows, and the point to which it returns after a divergence."""
+    """A chain, the order of its rows, and the state to which it returns after a divergence."""
 
     dynamics: Dynamics
     shuffle: minibatch.Shuffle | None
-    safe: Array
-    """Position [P] at the last draw whose density on all rows was finite."""
+    safe: Dynamics
+    """The state at the last draw whose density on all rows was finite."""
     density: LogDensity
     """Densities on all rows at `safe`."""
 
@@ -225,7 +225,8 @@ def build_smile(config: SMILEConfig, posterior: Posterior, data: PosteriorData) 
     def begin(key: Array, position: Array, target: Target) -> SMILEState:
         shuffle = minibatch.begin(target, config.batch_size)
         whole = target.evaluate(position)
-        return SMILEState(init(key, position, whole, config.step_size), shuffle, position, whole.density)
+        dynamics = init(key, position, whole, config.step_size)
+        return SMILEState(dynamics, shuffle, dynamics, whole.density)
 
     def transition(
         key: Array, index: Array, state: SMILEState, target: Target, adapt: int
@@ -252,13 +253,9 @@ def build_smile(config: SMILEConfig, posterior: Posterior, data: PosteriorData) 
     def settle(state: SMILEState, target: Target) -> tuple[SMILEState, dict[str, Array]]:
         density = target.log_density(state.dynamics.position)
         finite = jnp.isfinite(density.log_likelihood + density.log_prior)
-        here = (state.dynamics.position, density)
-        position, density = jax.tree.map(
-            lambda new, old: jnp.where(finite, new, old), here, (state.safe, state.density)
-        )
-        return SMILEState(state.dynamics._replace(position=position), state.shuffle, position, density), {
-            "divergent": ~finite
-        }
+        here, back = (state.dynamics, density), (state.safe, state.density)
+        dynamics, density = jax.tree.map(lambda new, old: jnp.where(finite, new, old), here, back)
+        return SMILEState(dynamics, state.shuffle, dynamics, density), {"divergent": ~finite}
 
     def fit(state: SMILEState) -> dict[str, Array]:
         return {"scale": scales(state.dynamics.noise)} if config.noise_preconditioning else {}
