@@ -1,6 +1,6 @@
 """The frame of all pictures: what it says of the chains that they lean on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,8 +149,23 @@ def test_what_diverged_is_left_out_with_all_its_seeds_and_splits(tmp_path: Path)
         "HMC, Energy (40 steps (10% of all) diverged, in 2 of 10 chains)."
     )
     assert without_diverged(left) == (left, "")
-    with pytest.raises(ValueError, match="No run is left to draw"):
-        without_diverged(shown[:3])
+    assert without_diverged(shown[:3])[0] == []
+
+
+def test_a_figure_of_runs_that_all_diverged_says_so(
+    outputs: Callable[[str], FigureOutputs], provenance: Provenance, tmp_path: Path
+) -> None:
+    bad = [written(tmp_path, name, {**CONVERGED, "rmse": 9.0}) for name in ("one", "other")]
+
+    def kind(shown: Sequence[Shown]) -> Drawing:
+        raise AssertionError("there is nothing to draw")
+
+    files = outputs("lost")
+    write(kind, bad, files, provenance)
+    numbers = pd.read_csv(files.csv)
+    assert numbers.run.tolist() == ["one", "other"]
+    assert numbers.diverged.str.contains("RMSE of 9").all()
+    assert files.png.stat().st_size > 1000
 
 
 def test_a_figure_says_in_its_notes_what_it_leaves_out(

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from bnn_atlas.config.parts.figures import kinds
 from bnn_atlas.figures import style
 from bnn_atlas.figures.latex import LatexTable
-from bnn_atlas.figures.page import Drawing, without_diverged
+from bnn_atlas.figures.page import Drawing, nothing_left, without_diverged
 from bnn_atlas.figures.shown import Shown, shown_runs
 from bnn_atlas.provenance import Provenance, collect
 
@@ -29,13 +29,13 @@ def write(
 ) -> None:
     """Draw these runs with the function of a kind, in the common style, and write the files.
 
-    Runs that diverged are left out, and a note says so, unless the kind has a panel for each run, which says it itself
-    (`figures.page.lost`).
+    Runs that diverged are left out, and a note says so, also if none is left; unless the kind has a panel for each run,
+    which says it itself (`figures.page.lost`).
     """
     own = kinds().get(getattr(kind, "__name__", ""))
     left, text = (list(shown), "") if own is not None and own.diverged == "panel" else without_diverged(shown)
     with style.context():
-        made = kind(left, **more)
+        made = kind(left, **more) if left or not text else nothing_left(shown)
         if text and isinstance(made, Drawing | LatexTable):
             made = made._replace(notes=[*made.notes, text])
         made.write(files, left, provenance)

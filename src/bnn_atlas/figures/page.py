@@ -180,7 +180,6 @@ def without_diverged(shown: Sequence[Shown]) -> tuple[list[Shown], str]:
     """The runs that did not diverge, and a sentence with the names of the others and why; empty if there are none.
 
     Seeds and splits of one setting are left out together: the mean of those that are left would be of a chosen few.
-    Raises ValueError if nothing is left.
     """
     settings = [_setting(one) for one in shown]
     gone: dict[tuple[Any, ...], str] = {}
@@ -190,10 +189,17 @@ def without_diverged(shown: Sequence[Shown]) -> tuple[list[Shown], str]:
     left = [one for one, setting in zip(shown, settings, strict=True) if setting not in gone]
     if not gone:
         return left, ""
-    text = f"Diverged and not shown: {'; '.join(gone.values())}."
-    if not left:
-        raise ValueError(f"{text} No run is left to draw: give the runs smaller steps or a better start")
-    return left, text
+    return left, f"Diverged and not shown: {'; '.join(gone.values())}."
+
+
+def nothing_left(shown: Sequence[Shown]) -> Drawing:
+    """What stands in place of a figure all of whose runs diverged; the CSV has the reasons."""
+    figure, axes = panels(1, 1, 1.2)
+    ax = axes[0, 0]
+    ax.set_axis_off()
+    ax.text(0.5, 0.5, "All runs of this figure diverged: none is shown", ha="center", va="center", color=style.GREY)
+    rows = [(one.run, one.split, lost(one)) for one in shown]
+    return Drawing(figure, pd.DataFrame(rows, columns=["run", "split", "diverged"]))
 
 
 def not_shown(ax: Axes, title: str, why: str) -> None:
