@@ -29,9 +29,10 @@ def main(job: dict[str, Any]) -> None:
     warm_start(*data, start, posterior=posterior, training=job["warmstart"], members=range(job["chains"]), seed=seed)
     sample(*data, start, trace, posterior=posterior, method=job["method"], seed=seed)
     pool_traces([trace], pool)
-    predict(*data, pool, test, posterior=posterior)
+    predictions = (test, folder / "virial.npz", folder / "exchange.npz")
+    predict(*data, pool, *predictions, posterior=posterior)
     outputs = {name: str(folder / f"{name}.parquet") for name in TABLES} | {"table": job["table"]}
-    files = (test, [folder / "timing.json"])
+    files = (*predictions, [folder / "timing.json"])
     score(*data, pool, *files, **outputs, identity=job["identity"], batch_rows=None, published=())
 
 

@@ -231,6 +231,7 @@ def test_what_mean_field_makes_of_a_funnel() -> None:
         (SMALL["ivon"], "normal"),
         (SMALL["psgld"].model_copy(update={"batch_size": None}), "psgld"),
         (SMALL["adaptive sghmc"], "batch_size"),
+        (SMALL["smile"], "batch_size"),
         (SMALL["sgld"], "batch_size"),
     ],
 )
@@ -334,7 +335,7 @@ def test_normal_priors_by_name_stay_normal() -> None:
     }
 
 
-ROWS_NEEDED = ("laplace", "ivon", "psgld", "adaptive sghmc", "adaptive sghmc, as published")
+ROWS_NEEDED = ("laplace", "ivon", "psgld", "adaptive sghmc", "adaptive sghmc, as published", "smile")
 """Methods that a density alone does not suit."""
 POSTERIORS: dict[str, Callable[[], Any]] = {
     "function": lambda: atlas.posterior_of(function, X, Y, start=pytree(), likelihood="gaussian"),

@@ -77,7 +77,8 @@ def finished(
     pool = folder / "pooled.json"
     pool_traces([folder / "trace0", folder / "trace1"], pool)
     predictions, metrics = folder / "predictions.npz", folder / "metrics.parquet"
-    predict(dataset, split, pool, predictions, posterior=posterior)
+    further = folder / "virial.npz", folder / "exchange.npz"
+    predict(dataset, split, pool, predictions, *further, posterior=posterior)
     identity = ("s", "r", "demo", 0, "small", "linear", "hmc", 3, 8)
     values = [
         ("chains_excluded", 0.0),

@@ -20,6 +20,7 @@ LEARNED = {
     "adjusted mclmc": {"step_size": (), "length": (), "inverse_mass": (SIZE,)},
     "mclmc": {"step_size": (), "length": (), "scale": (SIZE,)},
     "mclmc, tuned by blackjax": {"step_size": (), "length": (), "scale": (SIZE,)},
+    "smile": {"scale": (SIZE,)},
     "sgld": {},
     "psgld": {"mass": (SIZE,)},
     "sghmc": {},

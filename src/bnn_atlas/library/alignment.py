@@ -795,9 +795,9 @@ def align(
 ) -> Alignment:
     """Bring draws of any sampler into a common frame, by exchanging units that can be exchanged.
 
-    Finds permutations P_k for draws w_k that maximise <r, P_k w_k> for a reference r, or |mean of P_k w_k| for the
-    barycentre, which is never worse than one permutation per chain. Draws are read in pieces, so that only their
-    permutations stay in memory (2 to 3 bytes for each unit).
+    Finds permutations P_k for draws w_k that maximise <r, P_k w_k> for a reference r, or the length of the mean of
+    P_k w_k for the barycentre, which is never worse than one permutation per chain. Draws are read in pieces, so that
+    only their permutations stay in memory (2 to 3 bytes for each unit).
 
     Args:
         draws: draws of `sample` or `open_pool`; an array [chain, draw, P] or [draw, P] in the order of the posterior or
