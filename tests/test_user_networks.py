@@ -249,7 +249,7 @@ def test_the_summary_of_a_density_alone_judges_its_parameters() -> None:
     assert "fine: no chain excluded" in summary.reasons
     assert summary.table["rhat"].max() < 1.05
     for call in (lambda: draws.score(X, Y), lambda: draws.predict(X), lambda: draws.summary(X)):
-        with pytest.raises(DataError, match=r"^x is given, but the posterior is a density alone"):
+        with pytest.raises(DataError, match="a density alone"):
             call()
     with pytest.raises(DataError, match="without rows to train on"):
         atlas.starting_points(posterior, 2, training={})
