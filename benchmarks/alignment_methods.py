@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,11 @@ from scipy.special import log_softmax
 
 import report
 from machine import cores, processor
+
+if TYPE_CHECKING:
+    from bnn_atlas.config.parts.posterior import MLPConfig
+    from bnn_atlas.symmetry.features import Statistic
+    from bnn_atlas.symmetry.groups import Symmetry
 
 HERE = Path(__file__).parent
 Layers = list[tuple[np.ndarray, np.ndarray]]
@@ -141,8 +146,8 @@ def methods(x: np.ndarray, y: np.ndarray, swaps: int) -> dict[str, Callable[[lis
         "git-re-basin, weights, one run": each(git_re_basin),
         "simulated annealing of the loss": each(lambda first, second, seed: annealed(first, second, x, y, swaps, seed)),
         "cycle-consistent (Frank-Wolfe)": together(cycle_consistent),
-        "ours: weights": each(lambda first, second, seed: ours(first, second, x, "weights", 1)),
-        "ours: weights, 6 orders": each(lambda first, second, seed: ours(first, second, x, "weights", 6)),
+        "ours: weights": each(lambda first, second, seed: ours(first, second, x, None, 1)),
+        "ours: weights, 6 orders": each(lambda first, second, seed: ours(first, second, x, None, 6)),
         "ours: activations, centred": each(lambda first, second, seed: ours(first, second, x, "centred", 1)),
         "ours: activations, correlation": each(lambda first, second, seed: ours(first, second, x, "correlation", 1)),
         "ours: barycentre of all, 6 orders": together(our_barycentre),
@@ -311,7 +316,7 @@ def layers_of(theta: np.ndarray, like: Layers) -> Layers:
     return [(arrays[f"layer{n}.weight"], arrays[f"layer{n}.bias"]) for n in range(len(like))]
 
 
-def of_library(network: Layers):  # type: ignore[no-untyped-def]
+def of_library(network: Layers) -> tuple["MLPConfig", "Symmetry"]:
     """Settings and symmetry of a network."""
     from bnn_atlas.config.parts.posterior import MLPConfig
     from bnn_atlas.models.networks import build_network
@@ -322,14 +327,14 @@ def of_library(network: Layers):  # type: ignore[no-untyped-def]
     return config, symmetry_of(config, layout)
 
 
-def ours(first: Layers, second: Layers, x: np.ndarray, criterion: str, orders: int) -> Orders:
+def ours(first: Layers, second: Layers, x: np.ndarray, statistic: "Statistic | None", orders: int) -> Orders:
     from bnn_atlas.symmetry.features import activation_features, weight_features
     from bnn_atlas.symmetry.matching import match_networks
 
     config, symmetry = of_library(first)
     features = weight_features(symmetry)
-    if criterion != "weights":
-        features = activation_features(config, symmetry, x.shape[1:], x, criterion, outputs=len(first[-1][1]))  # type: ignore[arg-type]
+    if statistic is not None:
+        features = activation_features(config, symmetry, x.shape[1:], x, statistic, outputs=len(first[-1][1]))
     found = match_networks(features, vector(first), vector(second)[None], orders=orders)
     return [part.astype(np.int64) for part in symmetry.split(found.units[0])]
 

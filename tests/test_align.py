@@ -309,8 +309,8 @@ def networks_without(name: str) -> list[dict[str, np.ndarray]]:
         (lambda: atlas.align([{**TORCH, "fc1.bias": "text"}] * 2, SPEC), "fc1.bias"),
         (lambda: atlas.align([[TORCH] * 2, [TORCH]], SPEC), "1 to 2 draws"),
         (lambda: atlas.align([TORCH] * 2), "symmetry is missing"),
-        (lambda: atlas.align([TORCH] * 2, 3), "symmetry is a int"),  # type: ignore[arg-type]
-        (lambda: atlas.align([TORCH] * 2, SPEC, by="colour"), "by is 'colour'"),  # type: ignore[arg-type]
+        (lambda: atlas.align([TORCH] * 2, 3), "symmetry is a int"),
+        (lambda: atlas.align([TORCH] * 2, SPEC, by="colour"), "by is 'colour'"),
         (lambda: atlas.align([TORCH] * 2, SPEC, by="activations", x=X), "needs the network"),
         (lambda: atlas.align([TORCH] * 2, SPEC, x=X), "of no use"),
         (lambda: atlas.align([TORCH] * 2, atlas.Symmetry.of(torch_like, X, TORCH), by="activations"), "x is missing"),
@@ -319,13 +319,13 @@ def networks_without(name: str) -> list[dict[str, np.ndarray]]:
         (lambda: atlas.align(np.ones((2, 220), int), atlas.Symmetry.of(torch_like, X, TORCH)), "int64"),
         (lambda: atlas.align([], SPEC), "pass|empty"),
         (lambda: atlas.align([TORCH] * 2, SPEC, pairs=-1), "pairs"),
-        (lambda: atlas.align([TORCH] * 2, SPEC, reference=np.ones(3)), "reference is array"),  # type: ignore[arg-type]
+        (lambda: atlas.align([TORCH] * 2, SPEC, reference=np.ones(3)), "reference is array"),
         (lambda: atlas.align({"fc1.bias": np.ones((2, 6))}, SPEC), "draws is a dict"),
         (lambda: atlas.align([[1.0, 2.0], [3.0]], SPEC), "draws is a list"),
-        (lambda: atlas.align([TORCH] * 2, SPEC, signs="no"), "signs is 'no'"),  # type: ignore[arg-type]
-        (lambda: atlas.align([TORCH] * 2, SPEC, scales=["fc1"]), "scales is"),  # type: ignore[arg-type]
-        (lambda: atlas.align([TORCH] * 2, SPEC, seed=0.5), "seed"),  # type: ignore[arg-type]
-        (lambda: atlas.align([TORCH] * 2, SPEC, posterior=1), "posterior is a int"),  # type: ignore[arg-type]
+        (lambda: atlas.align([TORCH] * 2, SPEC, signs="no"), "signs is 'no'"),
+        (lambda: atlas.align([TORCH] * 2, SPEC, scales=["fc1"]), "scales is"),
+        (lambda: atlas.align([TORCH] * 2, SPEC, seed=0.5), "seed"),
+        (lambda: atlas.align([TORCH] * 2, SPEC, posterior=1), "posterior is a int"),
         (lambda: atlas.Symmetry.of(torch_like, None, TORCH), "x is missing"),
         (lambda: atlas.Symmetry.of(torch_like, X), "start is missing"),
         (lambda: atlas.Symmetry(SPEC).apply(TORCH, {"k": [0]}), "no group 'k'"),

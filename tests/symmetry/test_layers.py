@@ -243,7 +243,8 @@ def test_rotary_embedding_keeps_the_order_of_pairs() -> None:
     assert change(free, unmoved(alone, case.theta, signs)).max() < 1e-9
     assert change(case, unmoved(alone, case.theta, signs)).max() > 1e-3
     pairs = next(group for group in case.symmetry.groups if group.name == "heads.keys")
-    assert (pairs.size, pairs.exchangeable) == (6, False)  # type: ignore[attr-defined]
+    assert isinstance(pairs, InnerGroup)
+    assert (pairs.size, pairs.exchangeable) == (6, False)
 
 
 def attention(heads: int, shared: int, width: int) -> Symmetry:

@@ -9,7 +9,13 @@ from scipy.optimize import linear_sum_assignment
 
 from bnn_atlas.config.parts.posterior import MLPConfig
 from bnn_atlas.models.networks import build_network
-from bnn_atlas.symmetry.features import activation_features, activations_of, cosine_features, weight_features
+from bnn_atlas.symmetry.features import (
+    Statistic,
+    activation_features,
+    activations_of,
+    cosine_features,
+    weight_features,
+)
 from bnn_atlas.symmetry.groups import Symmetry, SymmetryError, symmetry_of
 from bnn_atlas.symmetry.matching import Matched, match, products, similarities
 from bnn_atlas.symmetry.permutation import apply, balanced, invert_units, transform, uniform_units
@@ -255,10 +261,12 @@ def test_units_that_are_constant_have_no_products() -> None:
     for draw in theta:
         symmetry.layout.unflatten(draw)["layer0.weight"][1] = 0
     x = np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)
-    for statistic, dead in (("centred", True), ("correlation", True), ("activations", False)):
-        features = activation_features(MLPConfig(hidden=(4,)), symmetry, shape, x, statistic, outputs=2)  # type: ignore[arg-type]
+    cases: dict[Statistic, bool] = {"centred": True, "correlation": True, "activations": False}
+    for statistic, dead in cases.items():
+        features = activation_features(MLPConfig(hidden=(4,)), symmetry, shape, x, statistic, outputs=2)
         symmetry.layout.unflatten(theta[0])["layer0.bias"][:] = 1
-        similarity = features.products(theta[0], theta[1:]).similarity["layer0"]  # type: ignore[misc]
+        assert features.products is not None
+        similarity = features.products(theta[0], theta[1:]).similarity["layer0"]
         assert (similarity[0, 1] == 0).all() == dead
 
 

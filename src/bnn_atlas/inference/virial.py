@@ -51,7 +51,7 @@ def virial_of(posterior: Posterior, data: PosteriorData, draws: Draws) -> Virial
     def one(data: Any, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
         _, of_rows = posterior.log_likelihood_and_gradient(theta, data.x, data.y, data.weights)
         of_prior = jax.grad(posterior.log_prior)(theta, data.prior)
-        return tuple(_by_array(layout, -theta * gradient) for gradient in (of_rows, of_prior))  # type: ignore[return-value]
+        return _by_array(layout, -theta * of_rows), _by_array(layout, -theta * of_prior)
 
     places = [(chain, place) for chain in range(len(chains)) for place in range(len(each))]
     size = min(TOGETHER, len(places))

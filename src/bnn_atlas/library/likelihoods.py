@@ -175,7 +175,8 @@ class OwnPredictor:
             theta = draws.read([chain], part)[0]
             filled = np.concatenate([theta, np.repeat(theta[:1], length - len(theta), axis=0)])
             found = self(filled, x, y)
-            yield part, OwnPrediction(*(None if leaf is None else leaf[: len(theta)] for leaf in found))  # type: ignore[arg-type]
+            mean, density = (None if leaf is None else leaf[: len(theta)] for leaf in (found.mean, found.log_density))
+            yield part, OwnPrediction(found.outputs[: len(theta)], mean, density)
 
 
 def summarise(

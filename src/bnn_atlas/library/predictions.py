@@ -1,6 +1,6 @@
 """Predictions and scores of draws at rows, and draws as objects of ArviZ."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -152,13 +152,20 @@ def _own_means(own: "OwnPredictor", draws: "Draws", rows: np.ndarray) -> "Predic
 
     if own.config.mean is None:
         raise DataError(f"the predictive mean of the likelihood {own.config.name} is not known: {GIVE_MEAN}")
-    by_chain = [own(draws.read([chain])[0], rows).mean for chain in range(draws.chains)]
-    return Predictive(mean=np.stack(by_chain))  # type: ignore[arg-type]
+    return Predictive(mean=_stacked(own(draws.read([chain])[0], rows).mean for chain in range(draws.chains)))
 
 
 def _own_densities(own: "OwnPredictor", draws: "Draws", x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    by_chain = [own(draws.read([chain])[0], x, y).log_density for chain in range(draws.chains)]
-    return np.stack(by_chain)  # type: ignore[arg-type]
+    return _stacked(own(draws.read([chain])[0], x, y).log_density for chain in range(draws.chains))
+
+
+def _stacked(by_chain: Iterable[np.ndarray | None]) -> np.ndarray:
+    """The arrays of all chains; their likelihood has a mean, or their rows have targets, so none is missing."""
+    found = []
+    for each in by_chain:
+        assert each is not None
+        found.append(each)
+    return np.stack(found)
 
 
 def facts_of(posterior: NetworkPosterior, draws: "Draws") -> "RunFacts":

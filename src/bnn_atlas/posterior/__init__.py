@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import numpy as np
     from jax import Array
 
 
@@ -12,6 +13,6 @@ class Predictive(NamedTuple):
     Regression: N(mean, scale^2) with `mean` and `scale` [b, n]. Classification: `log_probs` [b, n, k], normalised.
     """
 
-    mean: "Array | None" = None
-    scale: "Array | None" = None
-    log_probs: "Array | None" = None
+    mean: "Array | np.ndarray | None" = None
+    scale: "Array | np.ndarray | None" = None
+    log_probs: "Array | np.ndarray | None" = None

@@ -71,9 +71,9 @@ def match(
 
     The descent is run `orders` times, and each draw keeps the best end: first with the groups in their own order,
     starting at the input, then in random orders, which are drawn anew for every sweep (Ainsworth et al. 2023, algorithm
-    1). The order of the first sweep decides most, and is another one each time as long as there are so many. If no
-    array is indexed by two groups, one sweep is exact and is run once. With units inside others, the
-    descent is also run from what the arrays that only one group indexes say.
+    1). The order of the first sweep matters most, so each descent starts with a different one until all have been used.
+    If no array is indexed by two groups, one sweep is exact and is run once. With units inside others, the
+    descent is also run from the assignment by the arrays that only one group indexes.
     """
     if decoupled(symmetry):
         return _matched(symmetry, _products(symmetry, reference, draws), signed, start, orders)

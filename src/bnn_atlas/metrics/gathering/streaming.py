@@ -258,7 +258,7 @@ def _first(prediction: Predictive, count: int, block: int) -> Predictive:
     for name, part in prediction._asdict().items():
         if part is not None and part.shape[:1] != (block,):
             raise PredictionError(f"predict returned {name} of shape {part.shape} for {block} draws")
-    return Predictive(*(None if part is None else np.asarray(part)[:count] for part in prediction))  # type: ignore[arg-type]
+    return Predictive(*(None if part is None else np.asarray(part)[:count] for part in prediction))
 
 
 def _even_block(limit: int, pool: Draws) -> int:

@@ -323,7 +323,7 @@ def _settled(rows: Values) -> Check | None:
         return None
     text = (
         f"the log posterior changes by {shift:+.1f} standard errors in the last tenth of the draws (fine up to "
-        f"{LATE_SHIFT.fine:g}; beyond it look closer: the chains have not arrived)"
+        f"{LATE_SHIFT.fine:g}; beyond it look closer: the chains had not converged)"
     )
     return Check("last tenth", LATE_SHIFT.status(abs(shift)), text)
 
