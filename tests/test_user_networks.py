@@ -18,6 +18,7 @@ from scipy.stats import t as student_t
 import bnn_atlas as atlas
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.data import DataError
+from bnn_atlas.library import networks
 from bnn_atlas.library.networks import user_network
 from bnn_atlas.methods.laplace.curvature import gauss_newton, gauss_newton_diagonal
 from bnn_atlas.models.networks import ShapeError
@@ -379,6 +380,13 @@ def test_the_same_network_has_the_same_record_and_another_one_has_another() -> N
     assert digest(function) == digest(lambda params, x: function(params, x))
     assert digest(function) != digest(lambda params, x: 2 * function(params, x))
     assert digest(function, stochastic=["last*"]) != digest(function)
+
+
+def test_the_code_that_evaluates_a_network_is_in_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = user_network(function, X, pytree()).digest
+    assert networks.EVALUATION == ("bnn_atlas.library.rows_last:rows_last", "bnn_atlas.library.networks:_cut")
+    monkeypatch.setattr(networks, "code_digest", lambda *roots: "other")
+    assert user_network(function, X, pytree()).digest != before
 
 
 @pytest.mark.parametrize(

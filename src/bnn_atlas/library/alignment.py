@@ -1,6 +1,7 @@
 """Alignment of draws of any network: exchangeable units in one order, for means, variances and comparisons."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -373,7 +374,36 @@ def _difference(given: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple
     return f"there is an array '{extra}' too many" if extra else "arrays are in another order"
 
 
-class _Trees(Draws):
+class _OneByOne(Draws):
+    """Draws that are made one at a time when they are read, and have no statistics."""
+
+    chains_per_chunk = draws_per_chunk = 1
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """The scalars, in order."""
+        return tuple(self.layout.names())
+
+    def read(self, chains: Index = None, draws: Index = None, parameters: Index = None) -> np.ndarray:
+        """Draws [c, s, p]; see `Draws.read`."""
+        chain_idx, draw_idx = self._places(chains, draws)
+        columns = positions(parameters, self.size, "parameter")
+        out = np.empty((len(chain_idx), len(draw_idx), len(columns)), self.dtype)
+        for i, chain in enumerate(chain_idx.tolist()):
+            for j, draw in enumerate(draw_idx.tolist()):
+                out[i, j] = self._vector(chain, draw)[columns]
+        return out
+
+    def statistic(self, name: str, chains: Index = None, draws: Index = None) -> np.ndarray:
+        """Raises KeyError: these draws have no statistics."""
+        raise KeyError(f"draws have no statistic '{name}'")
+
+    @abstractmethod
+    def _vector(self, chain: int, draw: int) -> np.ndarray:
+        """The parameters [P] of a draw."""
+
+
+class _Trees(_OneByOne):
     """Chains of pytrees as draws; a vector is only made when it is read."""
 
     def __init__(self, chains: Sequence[Sequence[Any]], layout: Layout | None) -> None:
@@ -393,29 +423,9 @@ class _Trees(Draws):
         double = any(array.dtype == np.float64 for array in arrays.values())
         self.dtype = np.dtype(np.float64 if double else np.float32)
         self.statistics, self.attributes = {}, {}
-        self.chains_per_chunk = self.draws_per_chunk = 1
         for chain, draws in enumerate(chains):
             for draw in range(len(draws)):
                 self._vector(chain, draw)
-
-    @property
-    def parameter_names(self) -> tuple[str, ...]:
-        """The scalars, in order."""
-        return tuple(self.layout.names())
-
-    def read(self, chains: Index = None, draws: Index = None, parameters: Index = None) -> np.ndarray:
-        """Draws [c, s, p]; see `Draws.read`."""
-        chain_idx, draw_idx = self._places(chains, draws)
-        columns = positions(parameters, self.size, "parameter")
-        out = np.empty((len(chain_idx), len(draw_idx), len(columns)), self.dtype)
-        for i, chain in enumerate(chain_idx.tolist()):
-            for j, draw in enumerate(draw_idx.tolist()):
-                out[i, j] = self._vector(chain, draw)[columns]
-        return out
-
-    def statistic(self, name: str, chains: Index = None, draws: Index = None) -> np.ndarray:
-        """Raises KeyError: pytrees have no statistics."""
-        raise KeyError(f"draws have no statistic '{name}'")
 
     def tree(self, vector: np.ndarray) -> Any:
         """Parameters [P] as a pytree like the first."""
@@ -493,40 +503,26 @@ NOISE = 3
 """Keeps the random numbers of the control `aligned_noise` separate from those of scrambling and of pairs."""
 
 
-class _Noise(Draws):
-    """Independent normal numbers with these means and standard deviations [P], in the shape of other draws."""
+class _Noise(_OneByOne):
+    """Independent normal numbers with these means and standard deviations [P], in the shape of other draws.
+
+    A draw depends only on the seed and on the numbers of its chain and draw.
+    """
 
     def __init__(self, like: Draws, mean: np.ndarray, sd: np.ndarray, seed: int) -> None:
         self._mean, self._sd, self._seed = mean, sd, seed
         for name in ("path", "layout", "size", "chain_ids", "draw_ids", "dtype"):
             setattr(self, name, getattr(like, name))
-        self.statistics, self.attributes, self.chains_per_chunk, self.draws_per_chunk = {}, {}, 1, 1
-        self._like = like
+        self.statistics, self.attributes = {}, {}
 
-    @property
-    def parameter_names(self) -> tuple[str, ...]:
-        """The scalars, in order."""
-        return self._like.parameter_names
-
-    def read(self, chains: Index = None, draws: Index = None, parameters: Index = None) -> np.ndarray:
-        """Draws [c, s, p], which depend only on the seed and the numbers of chain and draw."""
-        chain_idx, draw_idx = self._places(chains, draws)
-        columns = positions(parameters, self.size, "parameter")
-        out = np.empty((len(chain_idx), len(draw_idx), len(columns)), self.dtype)
-        for i, chain in enumerate(chain_idx.tolist()):
-            for j, draw in enumerate(draw_idx.tolist()):
-                numbers = np.random.default_rng([NOISE, self._seed, chain, draw]).standard_normal(self.size)
-                out[i, j] = (self._mean + self._sd * numbers)[columns]
-        return out
-
-    def statistic(self, name: str, chains: Index = None, draws: Index = None) -> np.ndarray:
-        """Raises KeyError: noise has no statistics."""
-        raise KeyError(f"noise has no statistic '{name}'")
+    def _vector(self, chain: int, draw: int) -> np.ndarray:
+        numbers = np.random.default_rng([NOISE, self._seed, chain, draw]).standard_normal(self.size)
+        return self._mean + self._sd * numbers
 
 
 @dataclass(frozen=True, repr=False)
 class AlignmentReport:
-    """What an alignment has done, beside its controls; `print` shows it."""
+    """What an alignment has done, compared with its controls; `print` shows it."""
 
     table: "pandas.DataFrame"
     """Columns `metric`, `at` (`sampled`, `aligned`, `scrambled`, `chain_wise`, `aligned_noise`, or empty), `value`,

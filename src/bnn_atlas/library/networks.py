@@ -20,6 +20,7 @@ from bnn_atlas.data import DataError
 from bnn_atlas.library.rows_last import rows_last, widths
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.models.networks import Network, ShapeError, piece_of
+from bnn_atlas.sources import code_digest
 
 if TYPE_CHECKING:
     from flax import nnx
@@ -34,6 +35,8 @@ NORMS = (
     "(use_running_average=True)"
 )
 KEYS = "switch dropout off (deterministic=True)"
+EVALUATION = (f"{rows_last.__module__}:rows_last", f"{__name__}:_cut")
+"""Code of this room on which the rounding of a user's network depends."""
 
 
 class UserNetwork(NamedTuple):
@@ -48,7 +51,7 @@ class UserNetwork(NamedTuple):
     dtype: Any
     outputs: int
     digest: str
-    """SHA-256 of the network's traced program and the numbers in the program."""
+    """SHA-256 of the network's traced program and the numbers in it, and of the code that evaluates the program."""
     of_arrays: Callable[[Mapping[str, Any], Any], Any]
     """(stochastic parameters by name, rows) -> outputs as the user's network returns them."""
 
@@ -169,7 +172,8 @@ def _assembled(
         if network.piece and not _takes_zeros(network, start, example):
             network = network._replace(piece=None)
     outputs = program.out_avals[0].shape[1]
-    return UserNetwork(network, start, tree, wanted.name, wanted.dtype, outputs, digest_of(program), of_arrays)
+    digest = hashlib.sha256((digest_of(program) + code_digest(*EVALUATION)).encode()).hexdigest()
+    return UserNetwork(network, start, tree, wanted.name, wanted.dtype, outputs, digest, of_arrays)
 
 
 def _cut(vector: Any, layout: Layout) -> dict[str, Any]:
