@@ -256,7 +256,7 @@ def test_the_summary_of_a_density_alone_judges_its_parameters() -> None:
         atlas.starting_points(posterior, 2, training={})
 
 
-def test_a_density_whose_chains_stand_is_not_trusted() -> None:
+def test_a_density_whose_chains_are_stuck_is_not_trusted() -> None:
     posterior = atlas.posterior_of(gaussian, start={"a": 0.0, "b": np.zeros(2)})
     hmc = {"kind": "hmc", "steps": 20, "step_size": 50.0, "trajectory_length": 500.0}
     summary = atlas.sample(posterior, hmc, chains=2).summary()

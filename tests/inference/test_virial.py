@@ -113,6 +113,18 @@ def test_draws_are_thinned_evenly_and_the_note_says_so(monkeypatch: pytest.Monke
     assert "3 of 9 draws of each chain, evenly spread" in measured(thinned)["whole"].note
 
 
+def test_large_networks_are_taken_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = build_posterior(X, Y, LINEAR)
+    draws = np.random.default_rng(3).normal(size=(2, 3, 4))
+    whole = found(posterior, draws)
+    monkeypatch.setattr(module, "MOST_BYTES", 1)
+    sizes: list[int] = []
+    place = module.Placement
+    monkeypatch.setattr(module, "Placement", lambda size: sizes.append(size) or place(size))
+    np.testing.assert_allclose(found(posterior, draws).likelihood, whole.likelihood, rtol=1e-5)
+    assert sizes == [1]
+
+
 def test_many_rows_leave_out_draws_and_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     posterior = build_posterior(X, Y, LINEAR)
     draws = np.random.default_rng(3).normal(size=(12, 9, 4))

@@ -162,7 +162,7 @@ def trusted(shown: Sequence[Shown], names: Sequence[str] | None = None) -> dict[
 
 
 NOT_SHOWN = "diverged: not shown"
-"""What stands in place of a run that diverged."""
+"""Text in the panel of a run that diverged."""
 REASON_WIDTH, REASON_SIZE = 30, 5.5
 """Characters of a line, and size in points, of the reason in a panel."""
 
@@ -193,7 +193,7 @@ def without_diverged(shown: Sequence[Shown]) -> tuple[list[Shown], str]:
 
 
 def nothing_left(shown: Sequence[Shown]) -> Drawing:
-    """What stands in place of a figure all of whose runs diverged; the CSV has the reasons."""
+    """A page that says that all runs of a figure diverged; the CSV has the reasons."""
     figure, axes = panels(1, 1, 1.2)
     ax = axes[0, 0]
     ax.set_axis_off()

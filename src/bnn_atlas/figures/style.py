@@ -69,7 +69,7 @@ def mixed(colour: str, white: float) -> str:
 
 
 def look(family: Family, variant: int) -> Line:
-    """Line and mark of a variant of a family. A family with more variants than marks takes those of others."""
+    """Line and mark of a variant of a family, with marks of other families where a family has too few of its own."""
     colour, own = FAMILIES[family]
     marks = (*own, *(mark for mark in MARKERS if mark not in own))
     return Line(mixed(colour, SHADES[variant % len(SHADES)]), dash(variant), marks[variant % len(marks)])

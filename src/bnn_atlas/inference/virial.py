@@ -17,8 +17,9 @@ MOST_DRAWS = 1000
 MOST_ROWS = 2_000_000
 """Largest number of rows in all these gradients, so that they take minutes at most: a minibatch method may have seen
 fewer. At least two chains with two draws each are used."""
-TOGETHER = 32
-"""Draws that are computed together, on all devices; a GPU batches them."""
+TOGETHER, MOST_BYTES = 32, 2**28
+"""Draws that are computed together, on all devices (a GPU batches them), and largest size of these draws, but at least
+one draw."""
 
 
 def layers_of(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
@@ -54,7 +55,7 @@ def virial_of(posterior: Posterior, data: PosteriorData, draws: Draws) -> Virial
         return _by_array(layout, -theta * of_rows), _by_array(layout, -theta * of_prior)
 
     places = [(chain, place) for chain in range(len(chains)) for place in range(len(each))]
-    size = min(TOGETHER, len(places))
+    size = min(TOGETHER, len(places), max(1, MOST_BYTES // (draws.size * draws.dtype.itemsize)))
     if not size:
         return Virial(names, sizes, draws.draws, chains, likelihood, prior)
     place = Placement(size)

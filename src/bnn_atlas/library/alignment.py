@@ -634,7 +634,7 @@ class Alignment:
         return f"Alignment({' x '.join(plural(*size) for size in sizes)}, by {self._by}{state})"
 
     def report(self) -> AlignmentReport:
-        """Variances and R-hat of the aligned draws beside controls, and numbers of transpositions.
+        """Variances and R-hat of the aligned draws, compared with controls, and numbers of transpositions.
 
         Alignment lowers variances and R-hat even where there is nothing to find, so these are compared with:
 

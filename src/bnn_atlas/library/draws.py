@@ -27,7 +27,7 @@ class PosteriorDraws(Selection):
     """Draws on disk, with the posterior that they are of: what `sample` and `open_pool` return.
 
     `draws["layer0.weight"]` reads one array [chain, draw, ...]; `as_pytree`, `select`, `thin`, `read`, `statistic`,
-    `batches`, `to_xarray` and `to_arviz` are those of every trace. The methods below also need the posterior.
+    `batches`, `to_xarray` and `to_arviz` work as for every trace. The methods below also need the posterior.
     """
 
     posterior: NetworkPosterior | None

@@ -35,7 +35,7 @@ def rows_last(function: Callable[[Any, Array], Array]) -> Callable[[Any, Array],
     """The function with rows last: x [..., rows] -> outputs [..., rows].
 
     Products of activations [rows, i] with weights and functions of single numbers keep rows last. Before any other
-    operation, rows become the first axis again. Values differ from those of the function only by rounding.
+    operation, rows become the first axis again. Values differ from what the function returns only by rounding.
 
     Args:
         function: (parameters, x [rows, ...]) -> outputs [rows, ...].
@@ -66,7 +66,7 @@ def widths(program: Any, rows: int) -> list[int] | None:
 
 
 def _equations(program: Any) -> Iterator[Any]:
-    """All operations of a program, those of called programs included."""
+    """All operations of a program and of the programs that it calls."""
     for equation in program.eqns:
         yield equation
         for inner in core.jaxprs_in_params(equation.params):

@@ -57,7 +57,7 @@ def targets_page(repository: Path = Path()) -> str:
         "## All studies\n",
         _table(("target", "what it does"), shared.items()),
         "## Checks of claims\n",
-        "Each makes the runs that its claims need, judges them, and prints the verdicts beside the expected ones.\n",
+        "Each makes the runs that its claims need, judges them, and prints each verdict with the expected one.\n",
         _table(("target", "scale", "claims", "on two cores", "studies"), _steps(whole)),
         *(part for study in whole.studies for part in _study(study, atlases)),
         "## Without Snakemake\n",

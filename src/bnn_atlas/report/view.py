@@ -165,7 +165,7 @@ class Card(NamedTuple):
     figure: str
     """A figure with a picture; empty without one."""
     left_out: int = 0
-    """How many claims behind it do not count, since results made here do not answer them."""
+    """How many of its claims do not count, since results made here do not answer them."""
 
     @property
     def outcome(self) -> str:
@@ -251,7 +251,7 @@ class StudyView(NamedTuple):
     forest: dict[str, list[Mark]]
     """Where published numbers were read -> the numbers that have been judged and count."""
     unsettled: dict[str, list[list[Claim]]]
-    """Key of `UNSETTLED` -> its claims that count, those of one family with one verdict together."""
+    """Key of `UNSETTLED` -> its claims that count, with claims of one family and one verdict together."""
     to_run: dict[str, list[Claim]]
     """What would settle claims that were not run -> these claims."""
     claims: list[Claim]

@@ -92,14 +92,14 @@ def match(
 
 
 def _improve(best: Matched, found: Matched) -> None:
-    """Replace draws of `best` by those of `found` where their objective is larger."""
+    """Replace draws of `best` by draws of `found` whose objective is larger."""
     better = found.objective > best.objective
     for name in ("units", "signs", "objective"):
         getattr(best, name)[better] = getattr(found, name)[better]
 
 
 ORDERS = 3
-"""Keeps the random numbers of orders of groups apart from those of pairs and of scrambled draws."""
+"""Keeps the random numbers of orders of groups apart from the random numbers of pairs and of scrambling."""
 
 
 def _first_orders(groups: int, orders: int, seed: int) -> list[np.ndarray]:

@@ -127,7 +127,7 @@ def _assign_tied(
 def _settle(
     family: Symmetry, reference: np.ndarray, moved: np.ndarray, signed: bool, rounding: np.ndarray
 ) -> list[_Inner]:
-    """Match the units inside each slot to those of the reference, and change `moved` [m, P] accordingly.
+    """Match the units inside each slot to the reference's units, and change `moved` [m, P] accordingly.
 
     The first visit to a group looks at arrays that no other inner group indexes, if there are any, since the orders of
     the other groups are not yet known. Later visits look at all arrays, and gain in each slot or leave it.

@@ -331,7 +331,7 @@ class _Reader:
         return self._new(value.shape[axis], "" if uniform else CONSTANTS, uniform=uniform)
 
     def _of(self, var: Any) -> list[Axis]:
-        """The axes of a variable; those of a literal, which is a number, are uniform."""
+        """The axes of a variable; the axes of a literal, which is a number, are uniform."""
         if not isinstance(var, Literal):
             return self.axes[var]
         return [self._new(size, uniform=True) for size in np.shape(var.val)]
@@ -681,7 +681,7 @@ def traced_symmetry(
             {use.place: (use, root) for use in uses if any(each.atom is root[-1] for each in stretches(use.summed))}
             for uses in (reader.uses, reader.reduced)
         )
-        # The units inside stand for outer units, whose values would depend on the order of those inside.
+        # The units inside are used instead of outer units, whose values would depend on the inner order.
         wanted.append([] if group.name in outer_groups else [*(summed or reduced).values()])
 
     def values(x: np.ndarray) -> Callable[[np.ndarray, Any], list[np.ndarray]]:
@@ -771,7 +771,7 @@ def _part(place: Place, size: int, outer: Sequence[Place], slots: int) -> Part |
 
 
 def _without_nesting(places: dict[int, list[Place]], atoms: dict[int, Atom], layout: Layout) -> dict[int, list[Place]]:
-    """Leave out groups whose entries are those of another group on the same axis; the one with more orders is kept."""
+    """Leave out groups that index the same entries of an axis as another group; the one with more orders is kept."""
     kept: dict[int, list[Place]] = {}
     shapes = {p.name: p.shape for p in layout.parameters}
     free = {(name, axis): np.ones(size, bool) for name, shape in shapes.items() for axis, size in enumerate(shape)}
@@ -885,7 +885,7 @@ class _Check:
 def _multiplied(
     alone: Symmetry, theta: np.ndarray, incoming: np.ndarray | float, outgoing: np.ndarray | float
 ) -> np.ndarray:
-    """Parameters [P] with those of the only group multiplied by factors of its units."""
+    """Parameters [P], in which the parameters of the only group are multiplied by factors of its units."""
     (group,), found = alone.groups, theta[None].copy()
     for place in group.places:
         factors = np.broadcast_to(incoming if place.incoming else outgoing, (1, group.size))

@@ -36,7 +36,7 @@ def exchange_measurements(exchange: Exchange, kept: np.ndarray) -> list[Measurem
     """LPPD of the draws of the chains `kept`, minus their LPPD after layers are exchanged between draws of a chain.
 
     Exchanging keeps the distribution of each layer and removes the dependence between layers, without choosing an
-    alignment or a chance level: the difference is 0 on average for independent layers, such as those of a mean-field
+    alignment or a chance level: the difference is 0 on average for independent layers, as in a mean-field
     approximation. The standard error is paired by row; the Monte Carlo error is a jackknife over chains. Empty without
     chains.
     """

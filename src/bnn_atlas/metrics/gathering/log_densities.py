@@ -33,7 +33,7 @@ def settling_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list
     The mean over the last tenth of the draws minus the mean over the tenth before, divided by its error: the larger of
     the spread over chains, sd / sqrt(C) of the chains' own differences, and of the errors sd / sqrt(ESS) of the two
     means within chains, so that chains at different levels hide nothing. A value beyond about 3 means that the chains
-    have not forgotten their starts. Empty for fewer than 40 draws, and for traces without log densities.
+    still depend on their starts. Empty for fewer than 40 draws, and for traces without log densities.
     """
     tenth = pool.draws // 10
     if not set(LOG_DENSITIES) <= set(pool.statistics) or not len(kept) or tenth < FEWEST_OF_TENTH:
