@@ -11,9 +11,10 @@ from jax import numpy as jnp
 
 from bnn_atlas.library.networks import user_network
 from bnn_atlas.models.networks import build_network
+from bnn_atlas.symmetry.axes import Atom, leaves, meet, size_of, taken
 from bnn_atlas.symmetry.groups import Group, InnerGroup, Symmetry
 from bnn_atlas.symmetry.permutation import apply, transform, uniform_units
-from bnn_atlas.symmetry.tracing import Atom, Traced, leaves, meet, size_of, taken, traced_symmetry
+from bnn_atlas.symmetry.tracing import Traced, traced_symmetry
 
 from .networks import example
 

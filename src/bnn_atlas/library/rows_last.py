@@ -12,17 +12,11 @@ from jax import Array
 from jax import numpy as jnp
 from jax.extend import core
 
+from bnn_atlas.symmetry.tracing import ELEMENTWISE
+
 CALLS = ("jit", "pjit")
 CUSTOM = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 """Functions with derivatives of their own, such as relu, and the parameter that holds their program."""
-ELEMENTWISE = {
-    "abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clamp",
-    "convert_element_type", "copy", "cos", "cosh", "digamma", "div", "eq", "erf", "erf_inv", "erfc", "exp",
-    "exp2", "expm1", "floor", "ge", "gt", "integer_pow", "is_finite", "le", "lgamma", "log", "log1p",
-    "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter", "not", "or", "pow", "rem", "round",
-    "rsqrt", "select_n", "sign", "sin", "sinh", "sqrt", "square", "sub", "tan", "tanh", "xor",
-}  # fmt: skip
-"""Primitives whose output at a place depends only on the inputs at this place."""
 
 
 class Last(NamedTuple):
@@ -107,7 +101,8 @@ def _apply(equation: Any, inputs: list[Any]) -> list[Any]:
             return [Last(jax.lax.dot_general(weights, x, ((tuple(of_weights), (0,)), ((), ())), **how))]
     numbers = [variable.aval.ndim == 0 for variable in equation.invars]
     shape = equation.outvars[0].aval.shape
-    if name in ELEMENTWISE and all(variable.aval.ndim in (0, len(shape)) for variable in equation.invars):
+    one = len(equation.outvars) == 1
+    if one and name in ELEMENTWISE and all(variable.aval.ndim in (0, len(shape)) for variable in equation.invars):
         last = [value if number else _last(value) for value, number in zip(inputs, numbers, strict=True)]
         return [Last(*_bind(equation, last))]
     if name in CUSTOM and _is_elementwise(equation):
