@@ -14,6 +14,7 @@ from matplotlib.text import Text
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.drawing import write
 from bnn_atlas.figures.hmc_posteriors.agreement import convergence_text
+from bnn_atlas.figures.kinds.bands import under_over
 from bnn_atlas.figures.page import Drawing, FigureOutputs, check_fits, sign_text, signed, trusted, without_diverged
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.parquet import read_table
@@ -165,6 +166,11 @@ def test_a_figure_of_runs_that_all_diverged_says_so(
     numbers = pd.read_csv(files.csv)
     assert numbers.run.tolist() == ["one", "other"]
     assert numbers.diverged.str.contains("RMSE of 9").all()
+    write(under_over, bad, outputs("panels"), provenance)
+    assert pd.read_csv(outputs("panels").csv).equals(numbers)
+    table = [tmp_path / "lost.tex", tmp_path / "lost.csv"]
+    write(kind, bad, table, provenance)
+    assert table[0].read_text(encoding="utf-8").count("& an RMSE of 9") == 2
     assert files.png.stat().st_size > 1000
 
 

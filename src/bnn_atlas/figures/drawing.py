@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from bnn_atlas.config.parts.figures import kinds
 from bnn_atlas.figures import style
-from bnn_atlas.figures.latex import LatexTable
-from bnn_atlas.figures.page import Drawing, nothing_left, without_diverged
+from bnn_atlas.figures.latex import LatexTable, escape
+from bnn_atlas.figures.page import Drawing, lost, nothing_left, without_diverged
 from bnn_atlas.figures.shown import Shown, shown_runs
 from bnn_atlas.provenance import Provenance, collect
 
@@ -23,22 +23,33 @@ class Made(Protocol):
 def write(
     kind: Callable[..., Made],
     shown: Sequence[Shown],
-    files: Iterable[str | Path],
+    files: Sequence[str | Path],
     provenance: Provenance,
     **more: Any,
 ) -> None:
     """Draw these runs with the function of a kind, in the common style, and write the files.
 
-    Runs that diverged are left out, and a note says so, also if none is left; unless the kind has a panel for each run,
-    which says it itself (`figures.page.lost`).
+    Runs that diverged are left out, and a note says so, unless the kind has a panel for each run, which says it itself
+    (`figures.page.lost`). If all diverged, there is only the note.
     """
     own = kinds().get(getattr(kind, "__name__", ""))
-    left, text = (list(shown), "") if own is not None and own.diverged == "panel" else without_diverged(shown)
+    left, text = without_diverged(shown)
+    if own is not None and own.diverged == "panel" and not all(map(lost, shown)):
+        left, text = list(shown), ""
     with style.context():
-        made = kind(left, **more) if left or not text else nothing_left(shown)
+        made = kind(left, **more) if left or not text else _nothing_left(shown, files)
         if text and isinstance(made, Drawing | LatexTable):
             made = made._replace(notes=[*made.notes, text])
         made.write(files, left, provenance)
+
+
+def _nothing_left(shown: Sequence[Shown], files: Iterable[str | Path]) -> Made:
+    """A page, or a table if the files are a table's, that names the diverged runs; the CSV has the reasons."""
+    picture = nothing_left(shown)
+    if all(Path(file).suffix != ".tex" for file in files):
+        return picture
+    rows = [[escape(one.label), escape(lost(one))] for one in shown]
+    return LatexTable(("run", "why it is not shown"), [("", rows)], [], picture.numbers)
 
 
 def draw(described: Mapping[str, Any], outputs: Sequence[str | Path]) -> None:
