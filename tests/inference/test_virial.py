@@ -1,4 +1,4 @@
-"""The effective temperature of draws, against Gaussians, finite differences and exact chains."""
+"""The effective temperature of draws and the balance of layers, against closed forms and exact chains."""
 
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,16 @@ from bnn_atlas import build_posterior, sample
 from bnn_atlas.inference import virial as module
 from bnn_atlas.inference.virial import layers_of, virial_of
 from bnn_atlas.library.posteriors import NetworkPosterior
-from bnn_atlas.metrics.gathering.virial import Virial, load_virial, save_virial, virial_measurements
+from bnn_atlas.metrics.gathering.virial import (
+    Virial,
+    balance_measurements,
+    load_virial,
+    save_virial,
+    virial_measurements,
+)
 from bnn_atlas.metrics.tables.measurement import Measurement
 from bnn_atlas.models.layout import Layout
+from bnn_atlas.symmetry.permutation import rescalings
 from bnn_atlas.traces.draws import ArrayDraws
 
 ROWS = 30
@@ -170,3 +177,46 @@ def test_exact_chains_have_the_temperature_of_their_posterior(temperature: float
         assert error is not None, at
         assert error < largest, at
         assert abs(rows[at].value - temperature) < 4 * error, at
+
+
+RELU = DEEP | {"model": {"kind": "mlp", "hidden": [4, 3], "activation": "relu"}}
+
+
+def balance(posterior: NetworkPosterior, draws: ArrayDraws, temperature: float = 1.0) -> dict[str, Measurement]:
+    free = rescalings(posterior.config.model, draws.layout)
+    kept = np.arange(draws.chains)
+    rows = balance_measurements(draws, kept, free, PRIOR, temperature, max_bytes=4000)
+    assert rows == balance_measurements(draws, kept, free, PRIOR, temperature, max_bytes=10**9)
+    assert balance_measurements(draws, kept, free, None, temperature, 10**9) == []
+    return {row.at: row for row in rows}
+
+
+def test_imbalance_of_layers_has_its_closed_form() -> None:
+    """Draws with theta^2 = c s^2 in the incoming and e s^2 in the outgoing parameters of the first layer."""
+    posterior = build_posterior(X, Y, RELU)
+    draws = np.full((2, 8, posterior.density.layout.size), PRIOR)
+    layer = {name: posterior.density.layout.select(names=[name]) for name in ("layer0.weight", "layer0.bias")}
+    draws[..., np.concatenate(list(layer.values()))] *= 2.0
+    rows = balance(posterior, pool(posterior, draws), temperature=0.5)
+    # 16 incoming parameters of theta^2 = 4 s^2 and 12 outgoing ones of s^2; then 15 and 3, all of s^2.
+    assert rows["layer0"].value == pytest.approx((64 - 12 - 0.5 * (16 - 12)) / 28)
+    assert rows["layer1"].value == pytest.approx((15 - 3 - 0.5 * (15 - 3)) / 18)
+    assert rows["layer0"].note == "16 incoming and 12 outgoing parameters; draws from the posterior have 0"
+    assert balance(build_posterior(X, Y, DEEP), pool(build_posterior(X, Y, DEEP), draws[..., :22])) == {}
+    assert rescalings(build_posterior(X, Y, LINEAR).config.model, posterior.density.layout) == []
+
+
+@pytest.mark.parametrize("temperature", [1.0, pytest.param(0.5, marks=pytest.mark.slow)])
+def test_layers_of_exact_chains_are_in_balance(temperature: float) -> None:
+    posterior = build_posterior(
+        X, Y + 0.5 * np.random.default_rng(6).normal(size=ROWS), RELU | {"temperature": temperature}
+    )
+    nuts = {"kind": "nuts", "warmup": 300, "steps": 400, "step_size": 0.1, "max_doublings": 6}
+    draws = sample(posterior, nuts, chains=3, seed=1)
+    rows = balance(posterior, draws, temperature)
+    for at, largest in {"layer0": 0.1, "layer1": 0.2}.items():
+        error = rows[at].monte_carlo_error
+        assert error is not None, at
+        assert error < largest, at
+        assert abs(rows[at].value) < 4 * error, at
+    assert abs(balance(posterior, draws, 3 * temperature)["layer1"].value) > 5 * (rows["layer1"].monte_carlo_error or 1)

@@ -19,7 +19,7 @@ from bnn_atlas.metrics.gathering.log_densities import (
     variational_measurements,
 )
 from bnn_atlas.metrics.gathering.streaming import summarise
-from bnn_atlas.metrics.gathering.virial import Virial
+from bnn_atlas.metrics.gathering.virial import Rescaling, Virial
 from bnn_atlas.metrics.judgement import evaluate, referee, sets
 from bnn_atlas.metrics.judgement.rows import as_rows, listed
 from bnn_atlas.metrics.judgement.trust import source_measurement
@@ -77,7 +77,8 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
             np.array(["layer0", "noise"]), np.array([2, 1]), 60, np.arange(4), *rng.normal(size=(2, 4, 60, 2))
         )
         exchange = Exchange(np.asarray(60), *rng.normal(size=(2, 4, 25)))
-        facts = evaluate.RunFacts(run, COST, published=PAPERS, prior_sd=1.0, virial=virial, exchange=exchange)
+        own = {"virial": virial, "exchange": exchange, "rescalings": [Rescaling("layer0", *np.split(np.arange(2), 2))]}
+        facts = evaluate.RunFacts(run, COST, published=PAPERS, prior_sd=1.0, **own)
         found = evaluate.score(pool, summary, Data(target), facts)
         rows += found.rows + found.rates
     fitted = dict.fromkeys((*MEANS, "entropy_error", *LAST), np.full((4, 60), 0.5))

@@ -26,7 +26,7 @@ rule metrics:
     params:
         **named(published=lambda w: list(ATLAS.studies[w.study].config.published)),
         **named(prior_sd=lambda w: INPUTS.run(w).config.prior_sd),
-        **named(temperature=lambda w: INPUTS.run(w).config.temperature),
+        **run_settings(INPUTS, "model", "temperature"),
         **row_settings(INPUTS),
         draws=lambda w: {
             "batch_rows": getattr(INPUTS.run(w).config.method, "batch_size", None),

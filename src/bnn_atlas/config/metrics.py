@@ -419,6 +419,12 @@ CONVERGENCE += (
         "`effective_temperature` of the parameters of a layer, and the parts of likelihood and prior, whose sum it is",
         at="layer, part, or both",
     ),
+    Metric(
+        "layer_imbalance",
+        "theta^2 over the prior variance, incoming minus outgoing parameters of hidden units, minus its expectation, "
+        "per parameter (networks whose units can be rescaled): 0 for draws from the posterior",
+        at="layer",
+    ),
     Metric("source_trusted", "for `compact`: whether the run that gave the moments can be trusted (1) or not (0)"),
     Metric(
         "reference_fit", "whether the draws may serve as a reference (1) or not (0), by the rule in docs/verdicts.md"

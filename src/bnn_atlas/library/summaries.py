@@ -46,15 +46,19 @@ def summarise(posterior: NetworkPosterior, draws: Draws, x: Any = None) -> Draws
     from bnn_atlas.config.language.base import plural
     from bnn_atlas.config.methods.registry import method
     from bnn_atlas.config.parts.priors import standard_deviation
+    from bnn_atlas.config.parts.user import UserPosteriorConfig
     from bnn_atlas.metrics.judgement import evaluate
     from bnn_atlas.metrics.judgement.checks import BY_WEIGHT, Status, checks
     from bnn_atlas.metrics.judgement.rows import as_rows
     from bnn_atlas.metrics.judgement.trust import reference_measurement, trust
     from bnn_atlas.metrics.tables.measurement import Measurement, Row
+    from bnn_atlas.symmetry.permutation import rescalings
 
     check_draws(posterior, draws)
     facts = facts_of(posterior, draws)
     facts = facts._replace(prior_sd=standard_deviation(posterior.config.prior))
+    if not isinstance(posterior.config, UserPosteriorConfig):
+        facts = facts._replace(rescalings=rescalings(posterior.config.model, draws.layout))
     rows = np.asarray(posterior.rows[0]) if x is None else rows_like(posterior, x)
     if len(rows):
         judged = f"functions at {plural(min(ROWS, len(rows)), 'row')}"

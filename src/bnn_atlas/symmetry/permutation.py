@@ -8,6 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from bnn_atlas.config.parts.posterior import ModelConfig
+from bnn_atlas.metrics.gathering.virial import Rescaling
+from bnn_atlas.models.layout import Layout
 from bnn_atlas.symmetry.groups import (
     Group,
     InnerGroup,
@@ -17,6 +20,7 @@ from bnn_atlas.symmetry.groups import (
     SymmetryError,
     scales_of,
     signs_of,
+    symmetry_of,
 )
 
 
@@ -238,6 +242,23 @@ def balanced(symmetry: Symmetry, theta: np.ndarray, *others: np.ndarray) -> tupl
         if largest < TOLERANCE or not np.isfinite(largest):
             return result, *rest
     raise SymmetryError(f"scales of units did not converge in {SWEEPS} sweeps: the last moved a scale by {largest:.1e}")
+
+
+def rescalings(model: ModelConfig, layout: Layout) -> list[Rescaling]:
+    """The parameters of each layer of hidden units that a factor leaves the function unchanged; none without units."""
+    try:
+        symmetry = symmetry_of(model, layout)
+    except SymmetryError:
+        return []
+    positions, found = np.arange(layout.size)[None], []
+    for group in symmetry.groups:
+        for places in scales_of(group):
+            sides = [
+                [rows_of(symmetry, place, group.size, positions).ravel() for place in places if place.incoming == side]
+                for side in (True, False)
+            ]
+            found.append(Rescaling(group.name, *(np.concatenate(side) for side in sides)))
+    return found
 
 
 def _square(

@@ -1,5 +1,6 @@
-"""The temperature of draws from gradients at the draws (virial theorem), with the file of these gradients."""
+"""Tests of draws by integration by parts: their temperature, from gradients, and the balance of their layers."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,6 +10,10 @@ from bnn_atlas.files import load_arrays, save_arrays
 from bnn_atlas.metrics.formulas.repetitions import GROUPS, jackknife
 from bnn_atlas.metrics.formulas.rhat_ess import error_of_chain_mean
 from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, joined
+from bnn_atlas.traces.draws import Draws, evenly
+
+MOST_DRAWS = 500
+"""Largest number of draws of a chain from which the balance of layers is computed; they are evenly spread."""
 
 
 class Virial(NamedTuple):
@@ -84,6 +89,62 @@ def virial_measurements(virial: Virial, kept: np.ndarray, temperature: float) ->
                 for i, (layer, size) in enumerate(zip(virial.layers.tolist(), virial.sizes.tolist(), strict=True))
             ]
     return rows
+
+
+class Rescaling(NamedTuple):
+    """Parameters that can be multiplied (`incoming`) and divided (`outgoing`) by a factor without changing outputs."""
+
+    name: str
+    incoming: np.ndarray
+    """[i] positions in the flat vector."""
+    outgoing: np.ndarray
+    """[o] positions; none for parameters that are normalised afterwards."""
+
+
+def balance_measurements(
+    pool: Draws,
+    kept: np.ndarray,
+    rescalings: Sequence[Rescaling],
+    prior_sd: float | None,
+    temperature: float,
+    max_bytes: int,
+) -> list[Measurement]:
+    """How far incoming and outgoing parameters of hidden units are out of balance in the chains `kept`, by layer.
+
+    A factor on the i incoming parameters u and its inverse on the o outgoing parameters v of relu units leave the
+    likelihood as it is. Integration by parts along this direction gives, for draws from the posterior at temperature T
+    with the prior N(0, s^2),
+
+        E[|u|^2 - |v|^2] / s^2 = (i - o) T,
+
+    whatever the data and the likelihood. `layer_imbalance` is the left side minus the right side, divided by i + o: 0
+    for draws from the posterior, and positive if incoming parameters are too large. It needs no gradients, no other
+    sampler, and no modes that mix. With equal numbers of both, the layers have equal norms on average, the balancedness
+    of Kobialka et al. 2026 (arXiv 2603.22030, abstract), whose theorem was not read; the identity is derived here.
+
+    Monte Carlo errors as in `virial_measurements`. Empty for other priors (`prior_sd` None) and without chains.
+    """
+    if prior_sd is None or not rescalings or not len(kept):
+        return []
+    signs = np.zeros((pool.layout.size, len(rescalings)))
+    for number, one in enumerate(rescalings):
+        signs[one.incoming, number] = 1
+        signs[one.outgoing, number] -= 1
+    taken = np.zeros(pool.draws, dtype=bool)
+    taken[evenly(pool.draws, MOST_DRAWS)] = True
+    own, place = np.isin(np.arange(pool.chains), kept), np.cumsum(taken) - 1
+    values = np.empty((pool.chains, np.count_nonzero(taken), len(rescalings)))
+    for chains, draws, batch in pool.batches(max_bytes=max_bytes):
+        part = batch[own[chains]][:, taken[draws]]
+        rows, columns = np.arange(pool.chains)[chains][own[chains]], place[draws][taken[draws]]
+        values[np.ix_(rows, columns)] = np.square(part, dtype=np.float64) @ signs
+    measured = []
+    for number, one in enumerate(rescalings):
+        incoming, outgoing = len(one.incoming), len(one.outgoing)
+        excess = values[own][..., number] / prior_sd**2 - temperature * (incoming - outgoing)
+        note = f"{incoming:,} incoming and {outgoing:,} outgoing parameters; draws from the posterior have 0"
+        measured.append(_measured("layer_imbalance", excess / (incoming + outgoing), note, one.name))
+    return measured
 
 
 def _measured(metric: str, values: np.ndarray, note: str, at: str = "") -> Measurement:

@@ -1,6 +1,6 @@
 """Score a run on one split at its test rows, and diagnose its chains."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -32,7 +32,7 @@ from bnn_atlas.metrics.gathering.log_densities import (
 from bnn_atlas.metrics.gathering.marginals import dead_input_measurements, marginal_measurements
 from bnn_atlas.metrics.gathering.sampling import bfmi_measurements, sampling_measurements
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, with_targets
-from bnn_atlas.metrics.gathering.virial import Virial, virial_measurements
+from bnn_atlas.metrics.gathering.virial import Rescaling, Virial, balance_measurements, virial_measurements
 from bnn_atlas.metrics.judgement import measure
 from bnn_atlas.metrics.judgement.kept_rows import log_score_measurements
 from bnn_atlas.metrics.judgement.rows import NEVER_MOVED, NOT_FINITE, as_rows, exclusion_measurements
@@ -78,6 +78,8 @@ class RunFacts(NamedTuple):
     """[inputs] bool: inputs that are constant over the rows of the likelihood; None if unknown."""
     fit_rows: int | None = None
     """Number of rows of the likelihood, if known."""
+    rescalings: Sequence[Rescaling] = ()
+    """Parameters of hidden units that can be rescaled."""
     virial: Virial | None = None
     """What the temperature of the draws is computed from, if known."""
     exchange: Exchange | None = None
@@ -179,6 +181,7 @@ def diagnose(pool: Draws, summary: PredictiveSummary, run: RunFacts, *, max_byte
         *log_likelihood_measurements(pool, kept, max_bytes),
         *shell_measurements(pool, kept, run.prior_sd, max_bytes, run.temperature),
         *(virial_measurements(run.virial, kept, run.temperature) if run.virial else []),
+        *balance_measurements(pool, kept, run.rescalings, run.prior_sd, run.temperature, max_bytes),
         *(exchange_measurements(run.exchange, kept) if run.exchange else []),
         *variational_measurements(pool, kept, max_bytes),
         *ceiling_measurements(pool, kept, max_bytes),

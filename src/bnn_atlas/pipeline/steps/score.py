@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
+from bnn_atlas.config.parts.posterior import ModelConfig
 from bnn_atlas.data import DataError
 from bnn_atlas.data.pixels import dead_inputs
 from bnn_atlas.data.published_predictions import load_predictions
@@ -23,6 +25,7 @@ from bnn_atlas.metrics.judgement.rows import as_rows, marked
 from bnn_atlas.metrics.judgement.trust import FIT, source_measurement
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
 from bnn_atlas.metrics.tables.parquet import REFEREE_SCHEMA, RunFiles, read_table, write_frame, write_table
+from bnn_atlas.symmetry.permutation import rescalings
 from bnn_atlas.traces.pool import open_pool
 
 
@@ -36,6 +39,7 @@ def score(
     timings: Sequence[str | Path],
     source: str | Path | Sequence[str] = (),
     *,
+    model: Mapping[str, Any],
     identity: Mapping[str, Any],
     marks: Sequence[str] = (),
     last: bool = False,
@@ -44,11 +48,10 @@ def score(
     """Score a pooled trace and its predictions of the test rows, and write the tables of the rule `metrics`.
 
     `virial` is the file that the temperature of the draws is computed from, `exchange` the file of their densities with
-    exchanged layers; `timings` are the `timing.json` files of
-    the blocks; `marks` are added to the note of every row; with `last` only
-    the last draws of the chains are scored. If the draws have the moments of another run's draws, `source` is the
-    metric table of that run. `given` are the fields of `RunFiles`, and those of `evaluate.RunFacts` that follow from
-    the settings.
+    exchanged layers; `timings` are the `timing.json` files of the blocks; `model` are the settings of the network;
+    `marks` are added to the note of every row; with `last` only the last draws of the chains are scored. If the draws
+    have the moments of another run's draws, `source` is the metric table of that run. `given` are the fields of
+    `RunFiles`, and those of `evaluate.RunFacts` that follow from the settings.
     """
     files = RunFiles(*(given.pop(name) for name in RunFiles._fields))
     draws = open_pool(pool)
@@ -58,6 +61,7 @@ def score(
         read_cost(timings),
         dead_inputs=None if data.kind == "tokens" else dead_inputs(data),
         fit_rows=len(data.y_fit),
+        rescalings=rescalings(TypeAdapter(ModelConfig).validate_python(model), draws.layout),
         virial=load_virial(virial),
         exchange=load_exchange(exchange),
         **given,
