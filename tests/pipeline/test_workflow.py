@@ -115,6 +115,26 @@ def test_a_set_that_does_not_fit_is_one_readable_line(workspace):
     assert "runs.images.evaluate.shifts: 'cifar10c_fog3' is for 'cifar10', not 'digits_images'" in run.stdout
 
 
+def test_two_traces_per_layer_are_written_next_to_the_draws_of_the_runs_that_are_named(workspace):
+    run = snakemake(workspace, "traces", "--config", "what=[first-seed1,second]")
+    assert run.returncode == 0, run.stdout
+    study = RESULTS / "sampling_perspective"
+    assert {path.parts[-3] for path in (workspace / study).glob("*/*/traces.npz")} == {"first-seed1", "second"}
+    assert f"  {study}/second/split0/traces.npz\n" in run.stdout.rpartition("Made in")[2]
+    with np.load(workspace / study / "first-seed1/split0/traces.npz") as found:
+        pool = open_pool(workspace / study / "first-seed1/split0/pool/pool.json")
+        np.testing.assert_array_equal(found["layer1.weight[0,1]"], pool["layer1.weight"][:, :, 0, 1])
+        assert found["layer1.weight[0,1]"].shape == (4, 20)
+    assert planned(workspace, "traces", "--config", "what=first") == {"layer_traces": 1, "traces": 1}
+    for given, message in (
+        ((), "traces of what? Add `--config what=NAME`"),
+        (("--config", "what=frist"), "what = 'frist': no run, entry or study at this scale (did you mean 'first'?)"),
+    ):
+        refused = dry_run(workspace, "traces", *given)
+        assert refused.returncode != 0
+        assert message in refused.stdout
+
+
 @pytest.mark.slow
 def test_making_it_again_changes_no_byte(workspace):
     kept = {

@@ -1,4 +1,4 @@
-# Pooling, subsetting and accumulating densities of traces.
+# Pooling traces, taking parameters and draws out of them, and accumulating densities.
 
 
 rule pool:
@@ -44,6 +44,35 @@ rule subset:
         "Taking a subset of the draws of {wildcards.run} (split {wildcards.split})"
     script:
         "../scripts/step.py"
+
+
+rule layer_traces:
+    """Take the first two weights and biases of each layer out of a pool, all chains and draws."""
+    input:
+        pool=f"{RUN}/pool/pool.json",
+    output:
+        destination=f"{RUN}/traces.npz",
+    log:
+        PATHS.log("layer_traces/{study}/{run}/split{split}"),
+    benchmark:
+        PATHS.benchmark("layer_traces/{study}/{run}/split{split}")
+    conda:
+        "../../envs/python.yaml"
+    threads: 1
+    resources:
+        runtime=60,
+    message:
+        "Taking two traces per layer of {wildcards.run} (split {wildcards.split})"
+    script:
+        "../scripts/step.py"
+
+
+rule traces:
+    """Write two traces per layer of the runs, entries or studies that `what` names, as traces.npz next to their draws."""
+    input:
+        INPUTS.layer_traces,
+    message:
+        "The traces are written"
 
 
 rule density_grid:

@@ -66,7 +66,7 @@ class Settings(Model):
     rejected if today's settings, data or code would yield different results."""
     what: Names = ()
     """Figures and studies that `snakemake export` packs for other clones; by default, the runs listed under `export` in
-    the studies."""
+    the studies. For `snakemake traces`, runs, entries and studies."""
     mend: bool = False
     """Whether `snakemake check` removes damaged and left-over results; not allowed with any other target."""
 

@@ -11,6 +11,7 @@ from bnn_atlas.files import read_parquet
 from bnn_atlas.native.build import LOST, library
 from bnn_atlas.pipeline.claims import claim_targets
 from bnn_atlas.pipeline.figures import Figures
+from bnn_atlas.pipeline.inputs import Inputs
 from bnn_atlas.pipeline.paths import Paths
 from bnn_atlas.pipeline.study_page import KEPT, so_far
 from bnn_atlas.pipeline.targets import Targets, steps
@@ -112,6 +113,8 @@ def _made(target: str, atlas: Atlas, paths: Paths, known: Targets) -> list[str]:
         folder = KEPT if target == "keep" else so_far(paths)
         start = [f"  {folder}/index.html"] if target == "so_far" else []
         return start + [line for study in atlas.studies for line in _judged(f"{folder}/{study}")]
+    if target == "traces":
+        return [f"  {file}" for file in Inputs(atlas, paths).layer_traces(None)]
     if target in known.runs:
         folders = dict.fromkeys(f"  {file.rpartition('/')[0]}/" for file in known.runs[target])
         return [*folders, f"  judged by: snakemake --cores 2 so_far --config scale={atlas.settings.scale}"]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from bnn_atlas.config.checks.figures import alignments_of, other_runs, pruned_runs, reference_run
 from bnn_atlas.config.checks.runs import Sources, marks, remark
 from bnn_atlas.config.data.shift import PUBLISHED_SHIFTS
-from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.config.language.base import ConfigError, did_you_mean
 from bnn_atlas.config.methods.gaussian import CompactConfig
 from bnn_atlas.config.methods.optimisation import PathConfig
 from bnn_atlas.config.parts.evaluation import OUTSIDE, AlignmentConfig
@@ -354,6 +354,19 @@ class Inputs:
             for run in study.runs_of(study.config.export)
             for file in self.paths.archives_of(run)
         ]
+
+    def layer_traces(self, w: Wildcards) -> list[str]:
+        """Traces of two parameters per layer of the runs, entries and studies that `what` names."""
+        named: dict[str, list[Run]] = {}
+        for name, study in self.atlas.studies.items():
+            for key, runs in {name: [*study.runs.values()], **by_name(study.runs)}.items():
+                named.setdefault(key, []).extend(runs)
+        if not (what := self.atlas.settings.what):
+            raise ConfigError("traces of what? Add `--config what=NAME`, with a run, an entry or a study")
+        for name in what:
+            if name not in named:
+                raise ConfigError(f"what = '{name}': no run, entry or study at this scale{did_you_mean(name, named)}")
+        return list(dict.fromkeys(file for name in what for file in self.paths.per_split(named[name], "traces.npz")))
 
     def grid_points(self, study: str) -> dict[str, dict[str, Any]]:
         """Run -> its entry, its values in the entry's grid, its marks for every table, and its twin."""

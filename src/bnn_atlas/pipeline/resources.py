@@ -73,7 +73,7 @@ class JobResources:
             "warmstart": lambda w: self._group("warmstarts", self._inputs.shared_starts[w.key].split.dataset, w.key),
             "sample": lambda w: self._group_of_run("samples", w, f"-block{w.block}"),
             **dict.fromkeys(("predict", "metrics", "diagnostics_page"), lambda w: self._group_of_run("scores", w)),
-            **{rule: partial(_rule_of_small_jobs, rule) for rule in ("subset", "score_sets", "score_against")},
+            **{rule: partial(_rule_of_small_jobs, rule) for rule in ("subset", "layer_traces", "score_sets", "score_against")},
         }
 
     def _group(self, what: str, dataset: str, single: str) -> str:

@@ -26,7 +26,7 @@ the results is a target, too, by its path. Other names are refused, with a sugge
 
 Generated from the rules, the Makefile and `config/` by `python -m bnn_atlas.pipeline.targets_page`.
 """
-SHARED = ("all", "site", "so_far", "keep", "claims", "tables", "diagnostics", "check", "export")
+SHARED = ("all", "site", "so_far", "keep", "claims", "tables", "diagnostics", "check", "traces", "export")
 """Targets of all studies together."""
 RULE = re.compile(r'^rule (\w+):\n    """(.+?)"""', re.MULTILINE | re.DOTALL)
 MADE = re.compile(r"^([\w-]+):.*?## (.+)$", re.MULTILINE)

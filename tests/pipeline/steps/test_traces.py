@@ -1,4 +1,4 @@
-"""The step of the rule `subset` with the settings of a figure."""
+"""The steps of the rules `subset`, with the settings of a figure, and `layer_traces`."""
 
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.config.parts.figures import SubsetConfig
-from bnn_atlas.pipeline.steps.traces import subset
-from bnn_atlas.traces.pool import pool_traces
+from bnn_atlas.pipeline.steps.traces import layer_traces, subset
+from bnn_atlas.traces.pool import open_pool, pool_traces
 from tests.traces.making import make_draws, make_statistics, write_trace
 
 CHAINS, DRAWS = 4, 6
@@ -47,3 +47,15 @@ def test_the_first_chains_are_taken(
     expected = make_draws(CHAINS, DRAWS)[chains][:, draws, 1 * 3 + 2]
     np.testing.assert_array_equal(frame["value"], expected.ravel())
     assert frame["draw"].tolist() == list(range(DRAWS))[draws] * len(chains)
+
+
+def test_two_traces_of_each_layer_and_role(pool: Path, tmp_path: Path) -> None:
+    layer_traces(pool, tmp_path / "traces.npz")
+    values, source = make_draws(CHAINS, DRAWS), open_pool(pool)
+    with np.load(tmp_path / "traces.npz") as found:
+        assert (found["chain"].tolist(), found["draw"].tolist()) == ([0, 1, 2, 3], list(range(DRAWS)))
+        names = [name for name in found.files if name not in ("chain", "draw")]
+        for name in names:
+            np.testing.assert_array_equal(found[name], values[:, :, source.parameter_names.index(name)])
+    layers = [[f"layer{i}.{name}" for name in ("weight[0,0]", "weight[0,1]", "bias[0]", "bias[1]")] for i in range(2)]
+    assert names == [*layers[0], *layers[1], "log_sigma"]

@@ -20,6 +20,7 @@ FUNCTIONS = {
     "functions": "evaluations.functions",
     "gaussian": "starts.compact_starts",
     "keep": "study_page.study_pages",
+    "layer_traces": "traces.layer_traces",
     "metrics": "score.score",
     "pack": "archives.pack",
     "pool": "traces.pool",
