@@ -12,6 +12,8 @@ MOST_CORES = 16
 CORES_BESIDE_GPU = 4
 FIXED_MEMORY = 4000
 """Megabytes for Python, JAX and a compilation."""
+SMALL_RULES = ("subset", "layer_traces", "score_sets", "score_against")
+"""Rules that only copy or compare numbers, whatever the network."""
 
 
 def _rule_of_small_jobs(rule: str, w: Wildcards) -> str:
@@ -73,7 +75,7 @@ class JobResources:
             "warmstart": lambda w: self._group("warmstarts", self._inputs.shared_starts[w.key].split.dataset, w.key),
             "sample": lambda w: self._group_of_run("samples", w, f"-block{w.block}"),
             **dict.fromkeys(("predict", "metrics", "diagnostics_page"), lambda w: self._group_of_run("scores", w)),
-            **{rule: partial(_rule_of_small_jobs, rule) for rule in ("subset", "layer_traces", "score_sets", "score_against")},
+            **{rule: partial(_rule_of_small_jobs, rule) for rule in SMALL_RULES},
         }
 
     def _group(self, what: str, dataset: str, single: str) -> str:
