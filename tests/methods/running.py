@@ -11,6 +11,7 @@ import pytest
 from bnn_atlas.methods.contract import Method
 from bnn_atlas.runner import program, segments
 from bnn_atlas.runner.checkpoint import CheckpointStore, Progress
+from bnn_atlas.runner.segments import FitProgram
 from bnn_atlas.traces.store import Trace, open_trace
 
 from .problems import Problem
@@ -42,14 +43,14 @@ def shared_programs() -> Iterator[None]:
     made: dict[Any, Any] = {}
 
     def shared(method, posterior, data, chain_ids, seed, every):
-        new = program.Program(method, posterior, data, chain_ids, seed, every)
+        new = FitProgram(method, posterior, data, chain_ids, seed, every)
         objects = method, posterior, data, program.Placement
         _, first = made.setdefault((*map(id, objects), len(chain_ids), every), (objects, new))
         new._segments, new._start = first._segments, first._start
         return new
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segments, "Program", shared)
+        patch.setattr(segments, "FitProgram", shared)
         yield
 
 

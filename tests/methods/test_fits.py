@@ -1,5 +1,7 @@
 """What a method has learned is kept next to its trace, and independent draws cost no gradient."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,10 +9,13 @@ import pytest
 
 from bnn_atlas.config.methods.gaussian import LaplaceConfig, MeanFieldConfig
 from bnn_atlas.posterior.density import Evaluation, LogDensity, binder
+from bnn_atlas.runner import segments
+from bnn_atlas.runner.segments import POINTS
+from bnn_atlas.traces.store import open_trace
 
 from .harness import SMALL, build
 from .problems import linear
-from .running import run
+from .running import assert_same, dying, run, run_to_the_end
 
 SIZE, CHAINS = 4, 2
 LEARNED = {
@@ -53,6 +58,40 @@ LEARNED = {
 @pytest.fixture(scope="module")
 def problem():
     return linear(chains=CHAINS).problem
+
+
+FIT = MeanFieldConfig(epochs=30, batch_size=10, steps=5)
+
+
+def test_the_course_of_a_fit_is_kept_and_changes_nothing(problem, tmp_path, monkeypatch):
+    """The same draws as in whole segments, and the same course after a process that died at every checkpoint."""
+    course = course_of(problem, tmp_path / "fine" / "trace.zarr")
+    steps = 30 * (len(problem.data.y) // 10)
+    assert {name: values.shape for name, values in course.items()} == dict.fromkeys(
+        ("elbo", "kl"), (CHAINS, -(-steps // -(-steps // POINTS)))
+    )
+    assert (course["elbo"][:, -5:].mean(axis=1) > course["elbo"][:, 0]).all()
+    with dying(monkeypatch, lambda *_: True) as saves:
+        again = run_to_the_end(build(FIT, problem), problem, tmp_path / "died" / "trace.zarr", checkpoint_every=20)
+    assert len(saves) < 10, "no checkpoint for every point"
+    for name, values in json.loads((tmp_path / "died" / "timing.json").read_text())["courses"].items():
+        np.testing.assert_array_equal(course[name], values)
+    with monkeypatch.context() as patch:
+        patch.setattr(segments, "POINTS", 1)
+        whole = run(build(FIT, problem), problem, tmp_path / "whole" / "trace.zarr")
+    assert_same(again, whole)
+    assert_same(open_trace(tmp_path / "fine" / "trace.zarr"), whole)
+
+
+def course_of(problem, trace):
+    run(build(FIT, problem), problem, trace)
+    courses = json.loads(trace.with_name("timing.json").read_text())["courses"]
+    return {name: np.array(values) for name, values in courses.items()}
+
+
+def test_methods_without_a_fit_have_no_course(problem, tmp_path):
+    run(build(SMALL["hmc"], problem), problem, tmp_path / "trace.zarr")
+    assert json.loads((tmp_path / "timing.json").read_text())["courses"] == {}
 
 
 def fit_of(config, problem, folder, **settings):

@@ -397,6 +397,25 @@ CONVERGENCE += (
         "standard errors",
     ),
     Metric(
+        "bound_late_change",
+        "lower bound over the last tenth of a fit's steps minus that over the tenth before",
+        "",
+        NATS,
+    ),
+    Metric("bound_gain", "lower bound over the last tenth of a fit's steps minus that over the first", "higher", NATS),
+    Metric(
+        "kl_late_change",
+        "the same change of the bound's part of prior and entropy, which depends on the moments of the fit alone, "
+        "divided by its size",
+    ),
+    Metric(
+        "loss_late_change",
+        "loss that ends the training of an ensemble (on validation rows, if there are any) over the last tenth of the "
+        "epochs minus that over the tenth before",
+        "",
+        NATS,
+    ),
+    Metric(
         "log_likelihood",
         "log-likelihood of all rows that the likelihood sees, mean over the second halves of the chains",
         "",

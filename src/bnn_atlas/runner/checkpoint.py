@@ -32,6 +32,8 @@ class Progress(NamedTuple):
     """Wall time of each phase so far without compilation, over all attempts."""
     gradients: tuple[int, ...] = ()
     """Gradients counted over all chains in each phase so far; empty if gradients are not counted."""
+    courses: tuple[tuple[tuple[float, ...], ...], ...] = ()
+    """[point, quantity, chain]: the quantities of a fit in `segments.COURSES` so far; empty for other phases."""
 
 
 class CheckpointStore:

@@ -20,7 +20,7 @@ from bnn_atlas.config.methods.base import MethodSettings
 from bnn_atlas.config.methods.gaussian import IVONConfig
 from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.files import refusals, save_arrays
-from bnn_atlas.methods.contract import Method, State
+from bnn_atlas.methods.contract import Method, Phase, State
 from bnn_atlas.posterior.density import Posterior, PosteriorData
 from bnn_atlas.records import held
 from bnn_atlas.runner.checkpoint import RERUN, CheckpointStore, Progress, Scratch, work_folder, work_path
@@ -36,6 +36,26 @@ log = logging.getLogger(__name__)
 
 Sink = Callable[[int, np.ndarray, dict[str, np.ndarray]], None]
 """Takes (index of a segment, draws [chain, draw, scalar], statistics [chain, draw])."""
+
+
+COURSES = ("elbo", "kl")
+"""Statistics of a fit that are recorded in its course, in `timing.json`: the bound, and its part of prior and entropy,
+which depends on q alone."""
+POINTS = 100
+"""Points of a course, evenly spread over the steps of the fit."""
+
+
+class FitProgram(Program):
+    """A program that divides each fit into at least `POINTS` segments, so that its course is known; no draw changes."""
+
+    def is_fit(self, phase: Phase) -> bool:
+        """Whether the phase maximises a bound."""
+        return not phase.keep and set(COURSES) <= set(self.method.statistics)
+
+    def units_per_segment(self, phase: Phase) -> int:
+        """Number of units (draws, or steps if no draws are kept) in a full segment of a phase."""
+        units = super().units_per_segment(phase)
+        return min(units, -(-phase.draws // POINTS)) if self.is_fit(phase) else units
 
 
 COMPANIONS = ("timing.json", "fit.npz")
@@ -59,6 +79,8 @@ class Block(NamedTuple):
     """Hash of everything that the draws depend on; a partial trace with a different fingerprint is not continued."""
     attributes: Mapping[str, Any]
     """Attributes for the trace."""
+    courses: Mapping[str, np.ndarray] = {}
+    """Quantities [chain, point] in the training of the starts, if the starts are the result."""
 
 
 def run_block(
@@ -71,11 +93,12 @@ def run_block(
 ) -> None:
     """Sample a block of chains into `block.destination`, continuing an earlier attempt if there was one.
 
-    Two files are written next to the trace: `timing.json`, with the time of each phase, and `fit.npz`, with what the
-    chains have learned in addition to their draws (`Method.fit`; possibly empty). A second process for the same block
-    waits until the first ends. On SIGTERM or SIGINT the current segment is finished and written first. If a stopping
-    rule ends the block, the trace has the draws up to that point, regardless of segments and attempts, and the fit is
-    taken at the end of the segment with the last draw; the trace's attribute `stopping` is the rule's report.
+    Two files are written next to the trace: `timing.json`, with the time of each phase and the course of a fit
+    (`COURSES`), and `fit.npz`, with what the chains have learned in addition to their draws (`Method.fit`; possibly
+    empty). A second process for the same block waits until the first ends. On SIGTERM or SIGINT the current segment is
+    finished and written first. If a stopping rule ends the block, the trace has the draws up to that point, regardless
+    of segments and attempts, and the fit is taken at the end of the segment with the last draw; the trace's attribute
+    `stopping` is the rule's report.
 
     Args:
         method: the method.
@@ -104,7 +127,7 @@ def run_block(
             log.info("sampling %s again: %s", destination, reason)
             shutil.rmtree(destination)
         work = work_folder(destination, block.fingerprint)
-        program = Program(method, posterior, data, block.chain_ids, block.seed, checkpoint_every)
+        program = FitProgram(method, posterior, data, block.chain_ids, block.seed, checkpoint_every)
         trace = _Run(program, posterior, block, work, stopping).run(stop)
         for path in companions:
             (work / path.name).replace(path)
@@ -116,7 +139,7 @@ class _Run:
     """One attempt at a block: phases, checkpoints, and the destinations of draws."""
 
     def __init__(
-        self, program: Program, posterior: Posterior, block: Block, work: Path, stopping: StoppingRule | None
+        self, program: FitProgram, posterior: Posterior, block: Block, work: Path, stopping: StoppingRule | None
     ) -> None:
         self.program, self.layout, self.block, self.work = program, posterior.layout, block, work
         self.phases, self.place = program.method.phases, program.place
@@ -124,6 +147,7 @@ class _Run:
         self.checkpoints = CheckpointStore(work)
         self.seconds = [0.0] * len(self.phases)
         self.gradients = [0] * len(self.phases) if "gradients" in program.method.statistics else []
+        self.courses: list[tuple[tuple[float, ...], ...]] = []
 
     def run(self, stop: Stop) -> Path:
         """Run from the last checkpoint (or the start) to the end of the last phase; returns the trace's path."""
@@ -142,7 +166,8 @@ class _Run:
             report.close()
         end = self.stopping.end if self.stopping else None
         with refusals(self.work / "timing.json", RERUN):
-            write_timing(self.work / "timing.json", self.program.method, self.seconds, self.gradients, self.place, end)
+            timing, method = self.work / "timing.json", self.program.method
+            write_timing(timing, method, self.seconds, self.gradients, self.place, end, self._courses())
         fit: dict[str, Any] = self.program.fit(states)
         with refusals(self.work / "fit.npz", RERUN):
             save_arrays(self.work / "fit.npz", fit)
@@ -154,6 +179,7 @@ class _Run:
         if loaded := self.checkpoints.load(shapes):
             progress, states = loaded
             self.seconds, self.gradients = list(progress.seconds), list(progress.gradients)
+            self.courses = list(progress.courses)
             log.info("continuing from %s of phase '%s'", f"{progress.done:,}", self.phases[progress.phase].name)
             return self.place.put(states), progress
         with ThreadPoolExecutor(1, thread_name_prefix="compiler") as compiler:
@@ -173,7 +199,8 @@ class _Run:
     def _phase(self, number: int, done: int, states: State, stop: Stop, report: ProgressReport) -> State:
         """Run one phase after its first `done` units; a unit is `thinning` steps."""
         phase = self.phases[number]
-        size = self.program.units_per_segment(phase)
+        size, fit = self.program.units_per_segment(phase), self.program.is_fit(phase)
+        every = Program.units_per_segment(self.program, phase)
         sink = self._sink(number, size) if phase.keep else None
         clock = Clock(self.seconds[number])
         rule = self.stopping if number == len(self.phases) - 1 else None
@@ -181,10 +208,17 @@ class _Run:
             done = phase.draws
 
         def write(begin: int, count: int, segment: Segment) -> None:
-            after = self.place.get(segment.states)
-            self.seconds[number] = clock.read()
             if self.gradients:
                 self.gradients[number] += int(self.place.get(segment.statistics["gradients"]).sum(dtype=np.int64))
+            if fit:
+                values = self.place.get([segment.statistics[name][:, 0] for name in COURSES])
+                self.courses.append(tuple(tuple(of_chains.astype(float).tolist()) for of_chains in values))
+                end = begin + count
+                if begin // every == end // every and end < phase.draws and not stop.requested:
+                    report.advance(phase.name, count)
+                    return  # between two checkpoints
+            after = self.place.get(segment.states)
+            self.seconds[number] = clock.read()
             if sink:
                 kept = jax.tree.map(lambda leaf: leaf[:, :count], self.place.get(segment[1:]))
                 sink(begin // size, *kept)
@@ -268,7 +302,14 @@ class _Run:
         return states
 
     def _save(self, phase: int, done: int, states: State) -> None:
-        self.checkpoints.save(Progress(phase, done, tuple(self.seconds), tuple(self.gradients)), states)
+        progress = Progress(phase, done, tuple(self.seconds), tuple(self.gradients), tuple(self.courses))
+        self.checkpoints.save(progress, states)
+
+    def _courses(self) -> Mapping[str, np.ndarray]:
+        if not self.courses:
+            return self.block.courses
+        points = np.array(self.courses)
+        return {name: points[:, place].T for place, name in enumerate(COURSES)}
 
     def _steps_before(self, progress: Progress) -> int:
         before = sum(phase.draws * phase.thinning for phase in self.phases[: progress.phase])

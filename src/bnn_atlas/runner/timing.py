@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import jax
+import numpy as np
 from tqdm import tqdm
 
 from bnn_atlas.files import atomic
@@ -39,9 +40,15 @@ class Clock:
 
 
 def write_timing(
-    path: Path, method: Method, seconds: list[float], gradients: list[int], place: Placement, draws: int | None = None
+    path: Path,
+    method: Method,
+    seconds: list[float],
+    gradients: list[int],
+    place: Placement,
+    draws: int | None = None,
+    courses: Mapping[str, np.ndarray] = {},
 ) -> None:
-    """Write the time of each phase and the machine, for effective sample sizes per second and per gradient.
+    """Write the time of each phase, the machine and the courses of fits, for efficiency and convergence.
 
     Args:
         path: a JSON file.
@@ -53,6 +60,7 @@ def write_timing(
         draws: draws at which a stopping rule ended the last phase; its `steps` are then the steps of the trace, and
             `planned` the steps without the rule. The seconds of the last phase end when the segment with the last draw
             is written.
+        courses: name of a quantity -> its values [chain, point] at evenly spread points of the fit or training.
     """
     device = jax.devices()[0]
     phases: list[dict[str, Any]] = [
@@ -72,9 +80,10 @@ def write_timing(
         "cores": len(os.sched_getaffinity(0)),
         "chains": place.chains,
         "gradients_per_step": method.gradients_per_step,
+        "courses": {name: [[float(f"{v:.7g}") for v in chain] for chain in course] for name, course in courses.items()},
     }
     with atomic(path) as temporary:
-        temporary.write_text(json.dumps(timing, indent=2) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(timing) + "\n", encoding="utf-8")
 
 
 log = logging.getLogger(__name__)

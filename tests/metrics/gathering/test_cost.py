@@ -35,7 +35,7 @@ def counted(values):
 
 def test_one_block_is_read_as_it_is(tmp_path):
     cost = read_cost([write(tmp_path / "timing.json")])
-    assert cost == COST
+    assert cost._replace(courses={}) == COST
     assert (cost.seconds, cost.sampling.seconds) == (32.5, 20.0)
     assert cost.note == "wall time on cpu x86_64"
 
@@ -50,6 +50,15 @@ def test_blocks_add_up(tmp_path):
     assert cost.chains == 15
     assert cost.note == "wall time on cpu x86_64 and gpu H100, sum over 2 blocks"
     assert cost.gradients([cost.sampling]) == 2.0 * 15 * 1000
+
+
+def test_courses_are_of_all_chains_in_the_order_of_the_blocks(tmp_path):
+    first = write(tmp_path / "a" / "timing.json", courses={"elbo": [[1.0, 2.0]], "kl": [[3.0, float("nan")]]})
+    second = write(tmp_path / "b" / "timing.json", courses={"elbo": [[5.0, 6.0]]})
+    courses = read_cost([first, second]).courses
+    assert set(courses) == {"elbo"}, "of what all blocks have"
+    np.testing.assert_array_equal(courses["elbo"], [[1, 2], [5, 6]])
+    assert not read_cost([write(tmp_path / "timing.json")]).courses
 
 
 def test_a_missing_file_means_unknown(tmp_path):

@@ -7,6 +7,7 @@ from scipy.stats import norm
 
 from bnn_atlas.metrics.gathering.log_densities import (
     ceiling_measurements,
+    course_measurements,
     log_likelihood_measurements,
     point_noise_measurements,
     settling_measurements,
@@ -236,3 +237,35 @@ def test_no_ceiling_without_an_entropy_or_draws(memory_pool):
     assert ceiling_measurements(memory_pool(theta), np.arange(2), MAX_BYTES) == []
     assert ceiling(memory_pool, theta[:, :9], 0.0) == []
     assert ceiling(memory_pool, np.ones((2, 20, 3)), 0.0) == []
+
+
+def changes(kept=(0, 2), **courses):
+    return {one.metric: one for one in course_measurements(courses, np.asarray(kept, int))}
+
+
+def test_a_fit_is_held_to_the_rule_for_chains():
+    """A bound that rises to 20, and one that still rises by 10 in a tenth; a chain that is left out does not count."""
+    rng, time = np.random.default_rng(4), np.arange(100.0)
+    settled = 20 * -np.expm1(-time / 10) + rng.normal(size=(3, 100))
+    settled[1] = np.nan
+    found = changes(elbo=settled, kl=np.full((3, 100), 5.0) + 0.01 * rng.normal(size=(3, 100)))
+    bound, gain, kl = found["bound_late_change"], found["bound_gain"], found["kl_late_change"]
+    assert abs(bound.value) < 3 * bound.monte_carlo_error
+    assert bound.monte_carlo_error == pytest.approx(np.sqrt(2 / 20), rel=0.7)
+    assert gain.value == pytest.approx(20 - settled[[0, 2], :10].mean(), abs=1)
+    assert abs(kl.value) < 0.002
+    moving = changes(elbo=settled + time, kl=50 + np.tile(time, (3, 1)))
+    bound, kl = moving["bound_late_change"], moving["kl_late_change"]
+    assert bound.value == pytest.approx(10, abs=1)
+    assert bound.value > 3 * bound.monte_carlo_error
+    assert kl.value == pytest.approx(10 / (50 + 94.5))
+    assert kl.value > 3 * kl.monte_carlo_error, "also without noise"
+
+
+def test_a_course_that_is_short_constant_or_not_finite_says_nothing():
+    noise = np.random.default_rng(5).normal(size=(3, 100))
+    assert set(changes(loss=noise)) == {"loss_late_change"}
+    for course in (noise[:, :39], np.zeros((3, 100)), np.where(np.arange(100) == 50, np.inf, noise)):
+        assert not changes(elbo=course)
+    assert not changes((), elbo=noise)
+    assert not changes()

@@ -327,6 +327,40 @@ def test_chains_that_still_move_at_their_end_are_a_reason_to_look(shift, status)
     assert f"{shift:+.1f} standard errors" in check.text
 
 
+CHANGES = [
+    ("ivon", {"bound_late_change": (35.0, 4.0)}, LOOK, "the bound changes by +35 \N{PLUS-MINUS SIGN} 4 nats"),
+    ("ivon", {"bound_late_change": (-35.0, 4.0)}, LOOK, "the bound changes by -35"),
+    ("ivon", {"bound_late_change": (35.0, 12.0)}, FINE, ""),
+    ("ivon", {"bound_late_change": (0.9, 0.01)}, FINE, ""),
+    ("ivon", {"kl_late_change": (0.02, 0.001)}, LOOK, "the moments of the fit still move"),
+    ("ivon", {"kl_late_change": (0.009, 0.001)}, FINE, ""),
+    ("implicit", {"bound_late_change": (0.0, 1.0), "bound_gain": (-50.0, 9.0)}, DISTRUST,
+     "the bound is 50 \N{PLUS-MINUS SIGN} 9 nats below that of the start"),
+    ("implicit", {"bound_late_change": (0.0, 1.0), "bound_gain": (-50.0, 17.0)}, FINE, ""),
+    ("deep_ensemble", {"loss_late_change": (-0.05, 0.01)}, LOOK, "the loss changes by -0.05"),
+    ("deep_ensemble", {"loss_late_change": (0.05, 0.01)}, FINE, ""),
+    ("hmc", {"prior_shell_shift": (-3.1, None)}, LOOK, "theta^2 changes by -3.1 standard errors"),
+    ("hmc", {"prior_shell_shift": (2.9, None), "log_posterior_late_shift": (2.9, None)}, FINE, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "values", "status", "words"), CHANGES)
+def test_one_rule_says_of_every_method_what_still_moves(method, values, status, words):
+    """Approximations stay without a judgement of their quality unless they ended below their start."""
+    table = rows_of(GOOD | {name: value for name, (value, _) in values.items()}, method)
+    errors = {name: error for name, (_, error) in values.items()}
+    table["monte_carlo_error"] = table["metric"].map(errors).astype(float)
+    (check,) = [check for check in checks(table) if check.name == "last tenth"]
+    assert check.status is status
+    trusted = judging.trust(table)
+    if method in ("ivon", "implicit"):
+        assert trusted.status is (DISTRUST if status is DISTRUST else UNKNOWN)
+    else:
+        assert trusted.status is (status if method == "deep_ensemble" or status is LOOK else FINE)
+    assert words in trusted.text
+    assert words or "nats" not in trusted.text
+
+
 @pytest.mark.parametrize(("share", "fit", "diverged"), [(0.011, 0.0, True), (0.009, 0.0, False), (0.011, 1.0, False)])
 def test_chains_of_which_too_many_steps_diverged_have_diverged_unless_they_may_be_a_reference(share, fit, diverged):
     steps = {"divergences": 40.0, "divergence_share": share, "divergences_chains": 2.0, "reference_fit": fit}

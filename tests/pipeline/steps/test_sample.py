@@ -6,7 +6,7 @@ import numpy as np
 
 from bnn_atlas.config.methods.gaussian import IVONConfig
 from bnn_atlas.files import save_arrays
-from bnn_atlas.pipeline.steps.sample import sample
+from bnn_atlas.pipeline.steps.sample import loss_course, sample
 from bnn_atlas.traces.store import open_trace
 
 from .test_e_values import POSTERIOR, write_data
@@ -21,3 +21,17 @@ def test_a_trace_records_its_posterior_and_its_method_in_numbers(tmp_path: Path)
     assert recorded["posterior"] == POSTERIOR
     assert recorded["method"] == method | {"hessian_momentum": 1 - 1 / 16}
     assert recorded["chains"] == [4]
+
+
+def test_the_course_of_an_ensemble_is_the_loss_that_ended_its_training():
+    """On validation rows where there are any; members stop at different epochs, and 100 epochs are the fewest."""
+    validation, train = np.full((2, 3, 300), np.nan)
+    train[:, :250] = np.arange(250)
+    validation[0, :200], validation[1, :150] = np.arange(200) / 2, np.arange(150) / 3
+    stored = {"train_loss": train, "validation_loss": validation}
+    course = loss_course(stored)["loss"]
+    assert course.shape == (3, 100)
+    np.testing.assert_allclose(course[:, -1], [199 / 2, 149 / 3, 249])
+    assert course[0, 0] == 0
+    assert loss_course({}) == {}
+    assert loss_course({"train_loss": train[:, :99], "validation_loss": validation[:, :99]}) == {}

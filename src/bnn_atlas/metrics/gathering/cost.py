@@ -1,11 +1,11 @@
-"""What a run cost, and its effective sample size per gradient and per second.
+"""What a run cost, its effective sample size per gradient and per second, and the courses of its fits.
 
-Wall time and gradients by phase come from the `timing.json` that each block leaves next to its trace. Costs include
+Wall time, gradients and courses come from the `timing.json` that each block leaves next to its trace. Costs include
 excluded chains; effective sample sizes exclude them.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -56,6 +56,8 @@ class BlockTime(BaseModel):
     chains: Annotated[int, Field(ge=1)]
     gradients_per_step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
     """Per chain; None if the number is recorded only in the trace."""
+    courses: dict[str, tuple[tuple[float, ...], ...]] = {}
+    """Name of a quantity -> its values [chain][point] in the course of a fit or of the training of an ensemble."""
 
 
 class Phase(NamedTuple):
@@ -80,6 +82,8 @@ class Cost(NamedTuple):
     gradients_per_step: float | None
     devices: tuple[str, ...]
     blocks: int
+    courses: Mapping[str, np.ndarray] = {}
+    """Name of a quantity -> its values [chain, point] in the course of a fit or of the training of an ensemble."""
 
     @property
     def sampling(self) -> Phase:
@@ -129,7 +133,10 @@ def read_cost(paths: Sequence[str | Path]) -> Cost | None:
             )
     phases = tuple(_together(blocks, place) for place in range(len(first.phases)))
     devices = tuple(dict.fromkeys(block.device for block in blocks))
-    return Cost(phases, sum(block.chains for block in blocks), first.gradients_per_step, devices, len(blocks))
+    names = [name for name in first.courses if all(name in block.courses for block in blocks)]
+    courses = {name: np.array([chain for block in blocks for chain in block.courses[name]]) for name in names}
+    chains = sum(block.chains for block in blocks)
+    return Cost(phases, chains, first.gradients_per_step, devices, len(blocks), courses)
 
 
 def gradient_measurements(

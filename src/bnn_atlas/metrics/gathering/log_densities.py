@@ -1,6 +1,8 @@
 """Measurements from the log densities of the draws: fit to the data, size of the weights, and the variational bound."""
 
 import math
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import digamma, polygamma
@@ -28,26 +30,74 @@ def log_likelihood_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -
 
 
 def settling_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
-    """How much the log posterior still moves at the end of the chains `kept`, in standard errors.
+    """How much the log posterior still moves at the end of the chains `kept`, in standard errors (`late_change`).
 
-    The mean over the last tenth of the draws minus the mean over the tenth before, divided by its error: the larger of
-    the spread over chains, sd / sqrt(C) of the chains' own differences, and of the errors sd / sqrt(ESS) of the two
-    means within chains, so that chains at different levels hide nothing. A value beyond about 3 means that the chains
-    still depend on their starts. Empty for fewer than 40 draws, and for traces without log densities.
+    A value beyond about 3 means that the chains still depend on their starts. Empty for fewer than 40 draws, and for
+    traces without log densities.
     """
-    tenth = pool.draws // 10
-    if not set(LOG_DENSITIES) <= set(pool.statistics) or not len(kept) or tenth < FEWEST_OF_TENTH:
+    if not set(LOG_DENSITIES) <= set(pool.statistics) or not len(kept):
         return []
     values = np.concatenate([part for _, part in by_chains(pool, LOG_DENSITIES, max_bytes)])[kept]
-    last, before = values[:, -tenth:], values[:, -2 * tenth : -tenth]
-    change = last.mean(axis=1) - before.mean(axis=1)
-    within = [error_of_chain_mean(part - part.mean(axis=1, keepdims=True)) for part in (last, before)]
-    errors = [math.hypot(*within), error_of_mean(change) or 0.0]
-    error = float(np.nanmax(errors))
-    if not error > 0:
+    change, tenth = late_change(values), pool.draws // 10
+    if change is None:
         return []
     note = f"last {tenth:,} draws minus the {tenth:,} before, in standard errors"
-    return [Measurement("log_posterior_late_shift", float(change.mean()) / error, note=note)]
+    return [Measurement("log_posterior_late_shift", change.value / change.error, note=note)]
+
+
+def course_measurements(courses: Mapping[str, np.ndarray], kept: np.ndarray) -> list[Measurement]:
+    """How much a fit or an optimum of the chains `kept` still moved at its end, by the rule for chains (`late_change`).
+
+    `bound_late_change`, `kl_late_change` and `loss_late_change`, each with its error: the mean over the last tenth of
+    the steps minus the mean over the tenth before, of the lower bound in nats, of its part of prior and entropy (which
+    depends on q alone, and so tells whether the moments of q still move) relative to its size, and of the loss that
+    ended the training of an ensemble, in nats per row. `bound_gain` is the bound of the last tenth minus that of the
+    first.
+
+    Args:
+        courses: `elbo` and `kl`, or `loss` [chain, point]; empty if the method has none.
+        kept: indices of the chains that are not excluded.
+    """
+    rows = []
+    for name, metric in (("elbo", "bound"), ("kl", "kl"), ("loss", "loss")):
+        if name not in courses or not len(kept):
+            continue
+        values = courses[name][kept]
+        scale = max(1.0, abs(float(values[:, -(values.shape[1] // 10 or 1) :].mean()))) if name == "kl" else 1.0
+        if (change := late_change(values)) is not None:
+            note = "last tenth of the steps minus the tenth before" + (", relative to its size" * (name == "kl"))
+            rows.append(_change(f"{metric}_late_change", change, scale, note))
+        if name == "elbo" and (gain := late_change(values, from_start=True)) is not None:
+            rows.append(_change("bound_gain", gain, 1.0, "last tenth of the steps minus the first"))
+    return rows
+
+
+class Change(NamedTuple):
+    """The difference of two means, with its standard error."""
+
+    value: float
+    error: float
+
+
+def late_change(values: np.ndarray, *, from_start: bool = False) -> Change | None:
+    """Mean over the last tenth of a course [C, S] minus the mean over the tenth before (or, `from_start`, the first).
+
+    The one rule for chains, fits and optima. The error is the larger of the spread over chains, sd / sqrt(C) of the
+    chains' own differences, and of the errors sd / sqrt(ESS) of the two means within chains, so that chains at
+    different levels hide nothing. None for fewer than 40 points, and where the error is 0 or not known.
+    """
+    tenth = values.shape[1] // 10
+    if tenth < FEWEST_OF_TENTH or not np.isfinite(values).all():
+        return None
+    last, before = values[:, -tenth:], values[:, :tenth] if from_start else values[:, -2 * tenth : -tenth]
+    change = last.mean(axis=1) - before.mean(axis=1)
+    within = [error_of_chain_mean(part - part.mean(axis=1, keepdims=True)) for part in (last, before)]
+    error = float(np.nanmax([math.hypot(*within), error_of_mean(change) or 0.0]))
+    return Change(float(change.mean()), error) if error > 0 else None
+
+
+def _change(metric: str, change: Change, scale: float, note: str) -> Measurement:
+    return Measurement(metric, change.value / scale, note=note, monte_carlo_error=change.error / scale)
 
 
 FEWEST_OF_TENTH = 4

@@ -107,8 +107,11 @@ LARGEST_RMSE = 2.0
 TEMPERATURE = 0.05
 """Relative distance of the effective temperature from the posterior's that is fine, as is one within three errors."""
 
-LATE_SHIFT = Thresholds(3.0, float("inf"))
-"""Change of the log posterior from the tenth of the draws before the last to the last, in standard errors."""
+LATE_CHANGE = 3.0
+"""Change from the tenth of draws, steps or epochs before the last to the last, in standard errors, that is fine."""
+SMALL_CHANGE = {"bound_late_change": 1.0, "kl_late_change": 0.01, "loss_late_change": 0.01}
+"""Changes that are fine whatever their error: a nat of the bound, 1 % of its part of prior and entropy, and 0.01 nats
+per row of a loss."""
 
 UNBOUNDED = ("unadjusted_hmc",)
 """Full-gradient methods that have no Metropolis test and no metric that bounds the bias."""
@@ -136,7 +139,7 @@ def checks(table: pd.DataFrame) -> list[Check]:
         bias = _bias("the step size")
     # Divergences come first: they make the convergence diagnostics meaningless.
     first = [diverged_check(rows), excluded_check(rows), noise_check(rows), divergences(rows), shell_check(rows)]
-    convergence += [_settled(rows), _temperature(rows)]
+    convergence += [settled_check(rows), _temperature(rows)]
     chains = [_acceptance(rows), _cut_short(rows), _energy(rows), _missing_information(rows)]
     return [check for check in (*first, *convergence, bias, *chains) if check is not None]
 
@@ -316,16 +319,53 @@ def divergences(rows: Values) -> Check | None:
     return Check("divergences", status, text)
 
 
-def _settled(rows: Values) -> Check | None:
-    """The check of whether the log posterior still moves at the end of the chains; None if it is not known."""
-    shift = _value(rows, "log_posterior_late_shift")
-    if np.isnan(shift):
+def settled_check(rows: Values) -> Check | None:
+    """The one rule of convergence for chains, fits and optima; None if nothing of it is known.
+
+    What the method maximises must not change from the tenth before the last to the last, the bound of a fit must not
+    be below that of its start, and moments must not move: theta^2 of chains between their halves, and the part of the
+    bound that depends on the moments of a fit alone. A change counts beyond three errors, and if it is not small
+    (`SMALL_CHANGE`). Only a fit that ends below its start is not to be trusted; the others are reasons to look.
+    """
+    known, failed = [], []
+
+    def judge(text: str, bad: bool) -> None:
+        known.append(text)
+        failed.extend([text] if bad else [])
+
+    for metric, what in (
+        (
+            "log_posterior_late_shift",
+            "the log posterior changes by {:+.1f} standard errors in the last tenth of the draws",
+        ),
+        ("prior_shell_shift", "theta^2 changes by {:+.1f} standard errors between the halves of the chains"),
+    ):
+        if not np.isnan(shift := _value(rows, metric)):
+            judge(what.format(shift), abs(shift) > LATE_CHANGE)
+    for metric, what, unit in (
+        ("bound_late_change", "the bound changes", " nats"),
+        (
+            "kl_late_change",
+            "the moments of the fit still move, which changes its KL divergence from the prior",
+            " of it",
+        ),
+        ("loss_late_change", "the loss changes", " nats per row"),
+    ):
+        change, error = _value(rows, metric), _error(rows, metric)
+        if not np.isnan(change):
+            # A loss on validation rows that rises has ended the training, and the best epoch is kept.
+            size = -change if metric == "loss_late_change" else abs(change)
+            bad = size > max(LATE_CHANGE * error, SMALL_CHANGE[metric])
+            judge(f"{what} by {change:+.3g} \N{PLUS-MINUS SIGN} {error:.2g}{unit} in the last tenth", bad)
+    gain, error = _value(rows, "bound_gain"), _error(rows, "bound_gain")
+    below = gain < -max(LATE_CHANGE * error, SMALL_CHANGE["bound_late_change"])
+    if below:
+        judge(f"the bound is {-gain:.3g} \N{PLUS-MINUS SIGN} {error:.2g} nats below that of the start", True)
+    if not known:
         return None
-    text = (
-        f"the log posterior changes by {shift:+.1f} standard errors in the last tenth of the draws (fine up to "
-        f"{LATE_SHIFT.fine:g}; beyond it look closer: the chains had not converged)"
-    )
-    return Check("last tenth", LATE_SHIFT.status(abs(shift)), text)
+    limits = f"fine within {LATE_CHANGE:g} errors; beyond them look closer: it had not converged"
+    status = Status.DISTRUST if below else Status.LOOK if failed else Status.FINE
+    return Check("last tenth", status, f"{', '.join(failed or known)} ({limits})")
 
 
 def _temperature(rows: Values) -> Check | None:
@@ -342,8 +382,7 @@ def _temperature(rows: Values) -> Check | None:
     if found is None:
         return None
     measured, aim = rows["effective_temperature"], float(found[1].rstrip("."))
-    error = measured.monte_carlo_error or 0.0
-    error = 0.0 if np.isnan(error) else error
+    error = _error(rows, "effective_temperature")
     distance = abs(measured.value - aim)
     status = Status.UNKNOWN if np.isnan(distance) else Status.LOOK
     if distance <= max(3 * error, TEMPERATURE * aim):
@@ -416,3 +455,9 @@ def _reason(rows: Values) -> str:
 
 def _value(rows: Values, metric: str) -> float:
     return rows[metric].value if metric in rows else float("nan")
+
+
+def _error(rows: Values, metric: str) -> float:
+    """Monte Carlo error of a metric; 0 if it is not known."""
+    error = rows[metric].monte_carlo_error if metric in rows else None
+    return 0.0 if error is None or np.isnan(error) else error

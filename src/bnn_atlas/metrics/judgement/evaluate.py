@@ -23,6 +23,7 @@ from bnn_atlas.metrics.gathering.cost import Cost, gradient_measurements, time_m
 from bnn_atlas.metrics.gathering.exchange import Exchange, exchange_measurements
 from bnn_atlas.metrics.gathering.log_densities import (
     ceiling_measurements,
+    course_measurements,
     log_likelihood_measurements,
     point_noise_measurements,
     settling_measurements,
@@ -185,6 +186,7 @@ def diagnose(pool: Draws, summary: PredictiveSummary, run: RunFacts, *, max_byte
         *(exchange_measurements(run.exchange, kept) if run.exchange else []),
         *variational_measurements(pool, kept, max_bytes),
         *ceiling_measurements(pool, kept, max_bytes),
+        *(course_measurements(run.cost.courses, kept) if run.cost else []),
         *point_noise_measurements(pool, kept, run.fit_rows, max_bytes),
         *gradients,
         *exclusion_measurements(summary),

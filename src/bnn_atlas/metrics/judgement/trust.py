@@ -19,9 +19,10 @@ from bnn_atlas.metrics.judgement.checks import (
     independent_check,
     metric_rows,
     noise_check,
+    settled_check,
     shell_check,
 )
-from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.metrics.tables.measurement import Measurement, joined
 
 
 class Trust(NamedTuple):
@@ -112,9 +113,10 @@ def sentence(made: list[Check]) -> str:
 def _point_or_approximation(table: pd.DataFrame) -> Trust:
     """Trust of an optimum, a mean network, or an approximation, whose quality cannot be judged from its own draws.
 
-    None of these is trusted if it has diverged or its single noise parameter has not converged; an approximation is
-    also not trusted if the size of its weights differs from the posterior's. Draws generated from another run's moments
-    are trusted no more than that run.
+    None of these is trusted if it has diverged, its single noise parameter has not converged, or its bound is below
+    that of its start; what still moved at its end is said (`checks.settled_check`). An approximation is also not
+    trusted if the size of its weights differs from the posterior's. Draws generated from another run's moments are
+    trusted no more than that run.
     """
     rows = metric_rows(table)
     if gone := diverged_check(rows):
@@ -127,13 +129,17 @@ def _point_or_approximation(table: pd.DataFrame) -> Trust:
     for value, note in table.loc[table["metric"] == SOURCE, ["value", "note"]].itertuples(index=False):
         if value == 0:
             return Trust(Status.DISTRUST, note.split("; ")[0])
+    settled = settled_check(rows)
+    if settled is not None and settled.status is Status.DISTRUST:
+        return Trust(settled.status, settled.short)
+    moved = settled.short if settled is not None and settled.status is Status.LOOK else ""
     is_point = method(table["method"].iloc[0]).kind_of_draws is KindOfDraws.POINT
     if is_point or table[["chains", "draws"]].to_numpy().max() == 1:
-        return Trust(Status.FINE, NO_CHAIN)
+        return Trust(Status.LOOK, moved) if moved else Trust(Status.FINE, NO_CHAIN)
     shell = shell_check(rows)
     if shell is not None and shell.status is Status.DISTRUST:
         return Trust(shell.status, shell.short)
-    return Trust(Status.UNKNOWN, independent_check().short)
+    return Trust(Status.UNKNOWN, joined(moved, independent_check().short))
 
 
 FIT = "reference_fit"

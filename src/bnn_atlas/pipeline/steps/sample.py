@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from pydantic import TypeAdapter
 
+from bnn_atlas.config.methods.optimisation import DeepEnsembleConfig
 from bnn_atlas.config.methods.registry import MethodConfig
 from bnn_atlas.data import DataError
 from bnn_atlas.files import load_arrays
@@ -19,8 +20,9 @@ from bnn_atlas.methods.contract import build_method
 from bnn_atlas.posterior.compiled import kernel_name
 from bnn_atlas.provenance import collect
 from bnn_atlas.records import digest as digest_of
-from bnn_atlas.runner.segments import Block, noted, run_block
+from bnn_atlas.runner.segments import POINTS, Block, noted, run_block
 from bnn_atlas.runner.stopping import StoppingRule
+from bnn_atlas.traces.draws import evenly
 
 
 def sample(
@@ -77,11 +79,29 @@ def sample(
             Path(trace),
             digest,
             {"provenance": json.loads(provenance.to_json()), **noted(config, problem.posterior, rows)},
+            loss_course(stored) if isinstance(config, DeepEnsembleConfig) else {},
         ),
         config.checkpoint_every,
         rule,
     )
     return {"kernel": settings["kernel"], "draws": digest_of(Path(trace) / "draws")}
+
+
+def loss_course(stored: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`loss` [member, point] at evenly spread epochs of the training of each member, on validation rows if possible.
+
+    Empty for networks that were not trained, or for fewer epochs than points.
+    """
+    if "train_loss" not in stored:
+        return {}
+    course = []
+    for train, validation in zip(stored["train_loss"], stored["validation_loss"], strict=True):
+        watched = validation if np.isfinite(validation).any() else train
+        losses = watched[np.isfinite(watched)]
+        if len(losses) < POINTS:
+            return {}
+        course.append(losses[evenly(len(losses), POINTS)])
+    return {"loss": np.array(course)}
 
 
 def _rule(settings: Mapping[str, Any], problem: Problem, starts: np.ndarray, chains: np.ndarray) -> StoppingRule:
