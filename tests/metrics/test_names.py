@@ -77,7 +77,7 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
         virial = Virial(
             np.array(["layer0", "noise"]), np.array([2, 1]), 60, np.arange(4), *rng.normal(size=(2, 4, 60, 2))
         )
-        exchange = Exchange(np.asarray(60), *rng.normal(size=(2, 4, 25)))
+        exchange = Exchange(np.asarray(60), *rng.normal(size=(3, 4, 25)))
         own = {"virial": virial, "exchange": exchange, "rescalings": [Rescaling("layer0", *np.split(np.arange(2), 2))]}
         facts = evaluate.RunFacts(run, COST, published=PAPERS, prior_sd=1.0, **own)
         found = evaluate.score(pool, summary, Data(target), facts)

@@ -74,7 +74,14 @@ DENSITY = (
         "higher",
         NATS,
     ),
-    Metric("stacked_chains", "effective number of chains, 1 / sum of the squared stacking weights", "", "chains"),
+    Metric("stacked_chains", "effective number of chains, exp(entropy of the stacking weights)", "", "chains"),
+    Metric(
+        "lppd_stacked_validation",
+        "LPPD with stacking weights for the chains, fitted to validation rows that the likelihood does not see",
+        "higher",
+        NATS,
+    ),
+    Metric("stacked_chains_validation", "`stacked_chains` of these weights", "", "chains"),
 )
 REGRESSION = (
     Metric("rmse", "root mean square error of the predictive mean", "lower", TARGET),
@@ -650,7 +657,7 @@ RANGES: dict[str, tuple[float, float]] = {
     r"|energy_change_(sd|variance.*|max_abs|nonfinite|mean_square.*)|step_size_.*|covariance_bias_bound|prior_shell"
     r"|transpositions_.*|pair_(transpositions.*|squared_distance)|gradients_.*|seconds_.*|rows_.*"
     r"|recalibration_power"
-    r"|skipped_updates|singular|entropy_(error|bracket)|stacked_chains|crps.*|interval_score.*": (
+    r"|skipped_updates|singular|entropy_(error|bracket)|stacked_chains.*|crps.*|interval_score.*": (
         0.0,
         math.inf,
     ),

@@ -84,7 +84,7 @@ class RunFacts(NamedTuple):
     virial: Virial | None = None
     """What the temperature of the draws is computed from, if known."""
     exchange: Exchange | None = None
-    """Densities of the test rows by draws with exchanged layers, if known."""
+    """Densities of the test rows by draws with exchanged layers, and of validation rows, if known."""
 
 
 class Scored(NamedTuple):
@@ -125,6 +125,7 @@ def score(
     found = diagnose(pool, summary, run, max_bytes=max_bytes)
     measurements = [
         *measure.prediction_measurements(summary, data.y_test, data.y_scale, run.identity.method, run.published),
+        *(measure.stacked_on_validation(summary, run.exchange.validation) if run.exchange else []),
         *found.functions_and_weights,
         *log_score_measurements(summary, data.y_test),
         *found.sampling,
