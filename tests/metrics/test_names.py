@@ -100,7 +100,9 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
     summary = summarise(pool, predict_softmax, x, labels, classes=3)
     other = summarise(pool, predict_softmax, 3 * x, None, classes=3)
     dead = np.array([True, False])
-    facts = evaluate.RunFacts(RUN, COST, published=PAPERS, dead_inputs=dead)
+    facts = evaluate.RunFacts(
+        RUN, COST, published=PAPERS, dead_inputs=dead, prior_sd=1.0, second_moments=np.diag([0.0, 1])
+    )
     found = evaluate.score(pool, summary, Data(labels), facts)
     rows += found.rows + found.rates
     rows += sets.shift_rows(RUN, "blur1", summary, labels, PAPERS)

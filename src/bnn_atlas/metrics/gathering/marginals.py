@@ -8,7 +8,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from bnn_atlas.metrics.formulas.repetitions import GROUPS, jackknife
+from bnn_atlas.metrics.formulas.rhat_ess import error_of_chain_mean
 from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.traces.draws import Draws, evenly
 
 BINS = 2000
@@ -142,11 +144,10 @@ def dead_input_measurements(
     unknown. Empty unless there are dead and live inputs and the first layer is dense. Monte Carlo errors as in
     `marginal_measurements`.
     """
-    weights = [array for array in pool.layout.parameters if array.role == "weight" and array.layer == 0]
-    if dead is None or dead.all() or not dead.any() or not len(kept) or len(weights) != 1:
+    if dead is None or dead.all() or not dead.any() or not len(kept):
         return []
-    (array,), inputs = weights, dead.ravel()
-    if len(array.shape) != 2 or array.shape[1] != len(inputs):
+    array, inputs = dense_first_layer(pool.layout, dead.size), dead.ravel()
+    if array is None:
         return []
     start = pool.layout.offset(array.name)
     squares, count = np.zeros((min(GROUPS, len(kept)), len(inputs))), np.zeros((min(GROUPS, len(kept)), 1))
@@ -164,4 +165,83 @@ def dead_input_measurements(
             monte_carlo_error=jackknife(np.sqrt([one[which].mean() for one in left_out])) if left_out else None,
         )
         for name, which in (("dead", inputs), ("live", ~inputs))
+    ]
+
+
+def dense_first_layer(layout: Layout, inputs: int) -> Parameter | None:
+    """The only array of weights of the first layer, if it is dense over this number of inputs; otherwise None."""
+    weights = [array for array in layout.parameters if array.role == "weight" and array.layer == 0]
+    if len(weights) != 1 or len(weights[0].shape) != 2 or weights[0].shape[1] != inputs:
+        return None
+    return weights[0]
+
+
+MOST_INPUTS = 4096
+"""Most inputs whose second moments are computed."""
+NULL = 1e-10
+"""Eigenvalues of the inputs' second moments up to this fraction of the largest are 0: rounding of single precision."""
+
+
+def direction_measurements(
+    pool: Draws,
+    kept: np.ndarray,
+    moments: np.ndarray | None,
+    prior_sd: float | None,
+    max_bytes: int,
+    temperature: float = 1.0,
+) -> list[Measurement]:
+    """First-layer weights squared over the prior variance, in the directions that the inputs reach, and in the others.
+
+    With W [H, D] the first layer's weights, S = (1/n) sum_i x_i x_i' of the inputs in the likelihood, k the dimension of
+    the null space of S and N [D, k] an orthonormal basis of it, the prior N(0, s^2) and the temperature T,
+
+        determined    tr(W S W') / (H s^2 tr S),     undetermined    |W N|^2 / (H k s^2).
+
+    Both are T for draws of the prior, and both stay as they are if inputs and weights are rotated. The first is theta^2
+    as much as the inputs multiply it: the mean square of the units' sums over inputs, relative to the prior. The
+    second is T for draws of every posterior, since no row depends on W N: a value that is off by more than its error shows
+    that the chains are not draws of it. For a linear regression with the posterior N(m, C), the first is
+    (m' S m + tr S C) / (s^2 tr S).
+
+    Args:
+        pool: the draws.
+        kept: indices of the chains that are not excluded.
+        moments: S; None if unknown.
+        prior_sd: s of the prior of all parameters; None for other priors.
+        max_bytes: working memory.
+        temperature: T of the posterior.
+
+    Returns `prior_shell_determined` and, if k > 0, `prior_shell_undetermined`, over at most `MOST_DRAWS` draws of each
+    chain, with Monte Carlo errors. Empty for other priors, and unless the first layer is dense.
+    """
+    array = None if moments is None else dense_first_layer(pool.layout, len(moments))
+    if array is None or moments is None or prior_sd is None or not len(kept) or not np.trace(moments):
+        return []
+    values, vectors = np.linalg.eigh(moments)
+    null = values <= NULL * values[-1]
+    scale = array.shape[0] * prior_sd**2
+    each, start = evenly(pool.draws, MOST_DRAWS), pool.layout.offset(array.name)
+    columns = slice(start, start + array.size)
+    reached, others = np.empty((2, len(kept), len(each)))
+    together = max(1, max_bytes // (16 * array.size))
+    for place, chain in enumerate(kept.tolist()):
+        for first in range(0, len(each), together):
+            part = slice(first, min(first + together, len(each)))
+            taken, begin = each[part], int(each[first])
+            read = pool.read(slice(chain, chain + 1), slice(begin, int(taken[-1]) + 1), columns)[0][taken - begin]
+            weights = read.astype(np.float64).reshape(-1, *array.shape)
+            along = np.square(weights @ vectors).sum(axis=1)
+            reached[place, part] = along @ values / (scale * values.sum())
+            others[place, part] = along[:, null].sum(axis=1) / (scale * max(1, null.sum()))
+    directions, count = f"of {len(moments):,} directions of the inputs", int(null.sum())
+    found = [
+        ("determined", reached, f"{len(moments) - count:,} {directions}; draws from the prior have {temperature:g}"),
+        ("undetermined", others, f"{count:,} {directions}; draws from the posterior have {temperature:g}"),
+    ]
+    return [
+        Measurement(
+            f"prior_shell_{name}", float(draws.mean()), note=note, monte_carlo_error=error if error > 0 else None
+        )
+        for name, draws, note in found[: 2 if count else 1]
+        for error in [error_of_chain_mean(draws)]
     ]

@@ -30,7 +30,11 @@ from bnn_atlas.metrics.gathering.log_densities import (
     shell_measurements,
     variational_measurements,
 )
-from bnn_atlas.metrics.gathering.marginals import dead_input_measurements, marginal_measurements
+from bnn_atlas.metrics.gathering.marginals import (
+    dead_input_measurements,
+    direction_measurements,
+    marginal_measurements,
+)
 from bnn_atlas.metrics.gathering.sampling import bfmi_measurements, sampling_measurements
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, with_targets
 from bnn_atlas.metrics.gathering.virial import Rescaling, Virial, balance_measurements, virial_measurements
@@ -77,6 +81,8 @@ class RunFacts(NamedTuple):
     """Temperature of the posterior."""
     dead_inputs: np.ndarray | None = None
     """[inputs] bool: inputs that are constant over the rows of the likelihood; None if unknown."""
+    second_moments: np.ndarray | None = None
+    """[inputs, inputs]: mean of x x' over the rows of the likelihood; None if unknown."""
     fit_rows: int | None = None
     """Number of rows of the likelihood, if known."""
     rescalings: Sequence[Rescaling] = ()
@@ -178,6 +184,7 @@ def diagnose(pool: Draws, summary: PredictiveSummary, run: RunFacts, *, max_byte
         *log_posterior_measurements(pool, kept, max_bytes),
         *marginal_measurements(pool, kept, run.prior_sd, max_bytes),
         *dead_input_measurements(pool, kept, run.dead_inputs, max_bytes),
+        *direction_measurements(pool, kept, run.second_moments, run.prior_sd, max_bytes, run.temperature),
         *sampling_measurements(chains.chains, kept, pool.layout.size, draws, steps),
         *bfmi_measurements(chains.chains, kept, run.identity.method, pool.layout.size, run.temperature),
         *log_likelihood_measurements(pool, kept, max_bytes),
