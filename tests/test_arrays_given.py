@@ -598,6 +598,20 @@ REFUSED: dict[str, list[tuple[Callable[[Given], Any], str]]] = {
         (lambda g: sample(g.posterior, HMC, np.zeros((2, 5))), r"starts .*\[2, 5\]"),
         (lambda g: sample(g.posterior, HMC, np.full((2, 3), np.nan)), "starts .*not finite"),
         (lambda g: sample(g.posterior, HMC, RAGGED), "starts .*equal length"),
+        (
+            lambda g: sample(g.posterior, HMC, {"layer0.weight": np.ones((2, 1, 2))}),
+            "starts: .*'layer0.bias' is missing",
+        ),
+        (lambda g: sample(own(), HMC, {"w": np.ones((2, 1))}), r"starts\['w'\] .*\[chain, 2, 1\].*pass a list"),
+        (lambda g: sample(own(), HMC, [{"w": np.ones((2, 1))}, {"w": np.ones(2)}]), r"starts\[1\]\['w'\] .*\[2\]"),
+        (lambda g: sample(own(), HMC, [{"w": np.ones((2, 1)), "v": np.ones(2)}]), r"starts\[0\]: .*no parameter 'v'"),
+        (lambda g: sample(own(), HMC, [{"w": np.full((2, 1), np.nan)}]), r"starts\[0\]\['w'\] .*not finite"),
+        (lambda g: sample(own(), HMC, [{"w": np.ones((2, 1), int)}]), r"starts\[0\]\['w'\] .*whole numbers"),
+        (lambda g: sample(own(), HMC, [{"w": "text"}]), r"starts\[0\]\['w'\]"),
+        (
+            lambda g: sample(g.posterior, HMC, {"layer0.weight": np.ones((3, 1, 2)), "layer0.bias": np.ones((2, 1))}),
+            r"starts\['layer0.weight'\] is of 3 networks, and starts\['layer0.bias'\] of 2",
+        ),
         (lambda g: sample(g.posterior, "hcm"), "hcm"),
         (lambda g: sample(g.posterior, HMC | {"step": 1}), "step"),
         (lambda g: sample(g.posterior, HMC | {"steps": 1.5}), "steps"),
@@ -648,11 +662,17 @@ REFUSED: dict[str, list[tuple[Callable[[Given], Any], str]]] = {
         (lambda g: g.draws.plot_pair(["layer0.bias"]), "2 to 6"),
         (lambda g: g.draws.plot_reliability(X, Y[:3]), "y .*3 targets"),
         (lambda g: g.draws.plot_bands(), "one input"),
+        (lambda g: g.draws.save(Path(__file__).parent), "exists already: name a new folder"),
+        (lambda g: g.draws.save(__file__), "exists already"),
+        (lambda g: g.draws.save(Path(__file__) / "new"), "is a file or in one"),
+        (lambda g: g.draws.save(3), "folder is a int"),
+        (lambda g: g.draws.select(parameters=["layer0.bias"]).save("nowhere"), "1 of 3 parameters"),
     ],
     "open_pool": [
         (lambda g: open_pool(3), "int"),
         (lambda g: open_pool("nowhere/pool.json"), "nowhere"),
         (lambda g: open_pool(Path(__file__)), "test_arrays_given"),
+        (lambda g: open_pool(Path(__file__).parent), "cannot read the pool .*pool.json"),
     ],
     "open_reference": [
         (lambda g: open_reference("nowhere.zip"), "nowhere"),
@@ -712,5 +732,5 @@ def test_every_public_name_refuses_something() -> None:
     ],
 )
 def test_public_functions_say_what_is_wrong_and_where(call: Callable[[Given], Any], words: str) -> None:
-    with pytest.raises((ValueError, FileNotFoundError, TraceError), match=words):
+    with pytest.raises((ValueError, FileNotFoundError, FileExistsError, TraceError), match=words):
         call(sound())

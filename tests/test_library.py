@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from packaging.requirements import Requirement
 from scipy.stats import norm
@@ -398,10 +399,37 @@ def test_draws_know_their_posterior(tmp_path: Path) -> None:
     np.testing.assert_array_equal(draws.predict(X).mean, predict(posterior, draws, X).mean)
     assert draws.score(X, TARGETS).equals(score(posterior, draws, X, TARGETS))
     assert draws.thin(20).predict_draws(X[:5]).mean.shape == (2, 3, 5)
+    assert "3 parameters" in repr(open_pool(tmp_path / "pool.json").summary())
     with pytest.raises(DataError, match="posterior=posterior"):
-        open_pool(tmp_path / "pool.json").summary()
+        open_pool(tmp_path / "pool.json").summary(X)
     with pytest.raises(DataError, match="temperature"):
         open_pool(tmp_path, build_posterior(X, TARGETS, GAUSSIAN | {"temperature": 2.0}))
+
+
+def test_saved_draws_know_their_posterior_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a folder alone: rows by name, classes that no row has, and nothing of a folder that cannot be written."""
+    frame = pd.DataFrame(X, columns=list("abc")[: X.shape[1]])
+    posterior = build_posterior(frame, LABELS, LINEAR, classes=4)
+    draws = sample(posterior, HMC | {"step_size": 0.05}, chains=2)
+    draws.save(tmp_path / "new" / "draws")
+    found = open_pool(tmp_path / "new" / "draws")
+    assert (found.posterior.classes, found.posterior.columns) == (4, tuple(frame.columns))
+    assert found.score(frame, LABELS).equals(draws.score(frame, LABELS))
+    assert repr(found.summary()) == repr(draws.summary())
+    found.thin(3).save(tmp_path / "again")
+    np.testing.assert_array_equal(open_pool(tmp_path / "again").read(), draws.read()[:, ::3])
+    (tmp_path / "again" / "rows.npz").unlink()
+    with pytest.raises(DataError, match=r"rows.npz is missing: .* pass the posterior"):
+        open_pool(tmp_path / "again")
+    open_pool(tmp_path / "again", posterior).predict(frame)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("bnn_atlas.traces.store.TraceWriter.write_rows", full)
+    with pytest.raises(OSError, match="space"):
+        draws.save(tmp_path / "full")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "new"]
 
 
 def by_count(outputs: Any, targets: Any) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -267,9 +267,6 @@ def test_an_ensemble_of_untrained_networks_is_refused_and_few_rows_are_one_batch
     posterior = atlas.posterior_of(Dense(), X, Y)
     with pytest.raises(DataError, match=r"^starts is missing: a deep ensemble is the networks that it starts from"):
         atlas.sample(posterior, "deep_ensemble", chains=2)
-    for trees in (pytree(), [pytree(), pytree()]):
-        with pytest.raises(DataError, match=r"^starts holds mappings of parameters: pass an array \[chain, 22\]"):
-            atlas.sample(posterior, SHORT, trees)
     short, whole = ({"max_epochs": 5, **more} for more in ({}, {"batch_size": None}))
     np.testing.assert_array_equal(
         atlas.starting_points(posterior, 2, training=short), atlas.starting_points(posterior, 2, training=whole)
@@ -584,6 +581,88 @@ def test_draws_are_read_by_the_names_of_the_users_network() -> None:
         draws["first/v"]
     with pytest.raises(ValueError, match="whole"):
         draws.select(parameters=["first/w[0,0]"])["first/w"]
+
+
+class Weights(NamedTuple):
+    """A container of a user's."""
+
+    w: Any
+    parts: tuple[Any, ...]
+
+
+def of_containers(params: Any, x: Any) -> Any:
+    (layer,) = params["layers"]
+    return jnp.tanh(x @ layer.w + layer.parts[0]) @ params["last"]
+
+
+def containers(shift: float = 0.0) -> dict[str, Any]:
+    rng = np.random.default_rng(6)
+    layer = Weights(shift + rng.standard_normal((2, 4)), (shift + rng.standard_normal(4),))
+    return {"layers": [layer], "last": shift + rng.standard_normal(4)}
+
+
+def test_draws_have_the_users_containers_and_come_back_from_a_folder(tmp_path: Path) -> None:
+    """Saved draws, or a part of them, can be opened without the network, and predict with it."""
+    posterior = atlas.posterior_of(of_containers, X, Y, start=containers(), stochastic=["layers*"])
+    draws = atlas.sample(posterior, SHORT, chains=2)
+    tree = draws.as_pytree()
+    assert jax.tree.structure(tree) == jax.tree.structure(containers())
+    np.testing.assert_array_equal(tree["layers"][0].w, draws["layers/0/w"])
+    assert tree["last"].shape == (2, draws.draws, 4)
+    with pytest.raises(ValueError, match="layers/0/w"):
+        draws.select(parameters=["log_sigma"]).as_pytree()
+    draws.save(tmp_path / "all")
+    draws.select(chains=[1], thinning=2).save(tmp_path / "part")
+    found = atlas.open_pool(tmp_path / "all", posterior)
+    np.testing.assert_array_equal(found.read(), draws.read())
+    assert list(found.statistics) == list(draws.statistics)
+    np.testing.assert_array_equal(found.statistic("log_likelihood"), draws.statistic("log_likelihood"))
+    assert found.score(X, Y).equals(draws.score(X, Y))
+    without = atlas.open_pool(tmp_path / "all")
+    assert "2 parameters" not in repr(without.summary())
+    assert set(without) == {"layers/0/w", "layers/0/parts/0", "log_sigma"}
+    part = atlas.open_pool(tmp_path / "part")
+    np.testing.assert_array_equal(part.read(), draws.read([1], slice(None, None, 2)))
+    assert part.chain_ids.tolist() == [1]
+    other = atlas.posterior_of(of_containers, X, Y, start=containers(1.0), stochastic=["layers*"])
+    with pytest.raises(DataError, match="of another posterior; these differ: model"):
+        atlas.open_pool(tmp_path / "all", other)
+
+
+@pytest.mark.parametrize("form", [lambda trees: trees, lambda trees: jax.tree.map(lambda *a: np.stack(a), *trees)])
+def test_an_ensemble_of_trained_networks_is_where_chains_start(form: Callable[[list[Any]], Any]) -> None:
+    """A list of networks, or one pytree with an axis of chains; only the stochastic part is taken."""
+    trees = [containers(shift) for shift in (0.0, 1.0, 2.0)]
+    posterior = atlas.posterior_of(of_containers, X, Y, start=containers())
+    draws = atlas.sample(posterior, "deep_ensemble", form(trees))
+    assert draws.chains == 3
+    for chain, tree in enumerate(trees):
+        jax.tree.map(
+            lambda ours, theirs, at=chain: np.testing.assert_array_equal(ours[at, 0], np.float32(theirs)),
+            draws.as_pytree(),
+            tree,
+        )
+    same = [tree | {"last": containers()["last"]} for tree in trees]
+    partly = atlas.posterior_of(of_containers, X, Y, start=containers(), stochastic=["layers*"])
+    part = atlas.sample(partly, "deep_ensemble", form(same))
+    np.testing.assert_array_equal(part["layers/0/w"], draws["layers/0/w"])
+    with pytest.raises(DataError, match=r"^starts(\[1\])?\['last'\] differs from the start of the posterior"):
+        atlas.sample(partly, "deep_ensemble", form(trees))
+
+
+def test_modules_and_networks_in_settings_start_at_networks_too() -> None:
+    variables = [Dense().init(jax.random.key(seed), X) for seed in range(2)]
+    flax = atlas.sample(atlas.posterior_of(Dense(), X, Y), "deep_ensemble", variables)
+    np.testing.assert_array_equal(flax["a/kernel"][1, 0], variables[1]["params"]["a"]["kernel"])
+    modules = [Attention(nnx.Rngs(seed)) for seed in range(2)]
+    of_nnx = atlas.posterior_of(modules[0], X, Y, likelihood="heteroscedastic")
+    made = atlas.sample(of_nnx, "deep_ensemble", modules)
+    np.testing.assert_array_equal(made["outputs/kernel"][1, 0], modules[1].outputs.kernel[...])
+    model = {"kind": "mlp", "hidden": [3]}
+    posterior = atlas.build_posterior(X, Y, {"model": model, "likelihood": {"kind": "learned_noise"}})
+    starts = atlas.starting_points(posterior, 3, seed=5)
+    again = atlas.sample(posterior, "deep_ensemble", posterior.as_pytree(starts))
+    np.testing.assert_array_equal(again["layer0.weight"][:, 0], posterior.as_pytree(starts)["layer0.weight"])
 
 
 @pytest.mark.filterwarnings("ignore:ArviZ is undergoing", "ignore:Estimated shape parameter")

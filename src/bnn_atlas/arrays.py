@@ -2,7 +2,7 @@
 
 import operator
 import warnings
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from datetime import date, timedelta
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -215,13 +215,6 @@ def switch(value: Any, name: str) -> bool | None:
 
 def starts(values: Any, layout: "Layout", dtype: "DTypeLike", name: str = "starts") -> np.ndarray:
     """Starting points [chain, P] for a network with this layout, as finite floats in `dtype`; else DataError."""
-    first = values[0] if isinstance(values, list | tuple) and values else values
-    if isinstance(first, Mapping):
-        _refuse(
-            name,
-            f"holds mappings of parameters: pass an array [chain, {layout.size}], as `starting_points` makes it, or "
-            "leave it out and pass the parameters of one network to `posterior_of` (start=...)",
-        )
     array = _numbers(values, name)
     if array.ndim != 2 or array.shape[1] != layout.size or not len(array):
         one = array.ndim == 1 and array.shape == (layout.size,)

@@ -5,12 +5,20 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryFile, mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from bnn_atlas.library import plots, predictions
-from bnn_atlas.library.posteriors import NetworkPosterior, as_int32, check_posterior, rows_like, section, targets_like
+from bnn_atlas.library.posteriors import (
+    NetworkPosterior,
+    as_int32,
+    build_posterior,
+    check_posterior,
+    rows_like,
+    section,
+    targets_like,
+)
 from bnn_atlas.library.summaries import DrawsSummary, summarise
 from bnn_atlas.traces.draws import Draws, Selection
 
@@ -21,6 +29,10 @@ if TYPE_CHECKING:
 
     from bnn_atlas.metrics.gathering.summary import PredictiveSummary
     from bnn_atlas.posterior.density import Predictive
+
+
+ROWS = "rows"
+"""Attribute of a trace that has the rows of its posterior beside it (`rows.npz`), and what these do not tell."""
 
 
 class PosteriorDraws(Selection):
@@ -49,6 +61,63 @@ class PosteriorDraws(Selection):
         """Some chains, draws and scalars; see `Draws.select`."""
         return PosteriorDraws(super().select(**conditions), self.posterior)
 
+    def as_pytree(self) -> Any:
+        """All draws [chain, draw, ...] in memory, in the form in which the user's network takes its parameters.
+
+        Parameters that have no posterior are in it, too; those of the likelihood, such as `log_sigma`, are not. Without
+        a user's network, arrays are in mappings: array `a/b` is entry `b` of the mapping `a`.
+
+        Raises:
+            ValueError: these draws are a selection of parameters.
+        """
+        if self.posterior is None or self.posterior.user is None or self.size != self.layout.size:
+            return super().as_pytree()
+        return self.posterior.as_pytree(self.read())
+
+    def save(self, folder: str | Path) -> None:
+        """Write the draws into a new folder, which appears whole or not at all; `open_pool(folder)` opens it.
+
+        It has the draws, their statistics and the settings that they record, as a trace (Zarr) with its `pool.json`.
+        For a posterior of `build_posterior` it also has the rows, from which `open_pool` builds the posterior. A
+        network, likelihood or prior of yours is code and not written: `open_pool(folder, posterior)` takes it. Chains
+        keep their numbers; draws are numbered from 0.
+
+        Raises:
+            FileExistsError: the folder exists already.
+            DataError: the name of the folder is not valid, or these draws are a selection of parameters.
+            DiskError: the disk cannot be written.
+        """
+        from bnn_atlas.data import DataError
+        from bnn_atlas.files import atomic, save_arrays
+        from bnn_atlas.traces.pool import pool_traces
+        from bnn_atlas.traces.store import write_trace
+
+        target = _named(folder)
+        _make(target.parent, target)
+        if target.exists():
+            raise FileExistsError(f"{target} exists already: name a new folder, or remove this one")
+        if self.size != self.layout.size:
+            raise DataError(
+                f"draws ({self.path}) have {self.size} of {self.layout.size} parameters, and a trace has all of them: "
+                "save all, or keep a part with to_arviz().to_netcdf(...)"
+            )
+        attributes = {name: value for name, value in self.attributes.items() if name not in ("fingerprint", ROWS)}
+        posterior = self.posterior
+        with atomic(target) as temporary:
+            temporary.mkdir()
+            if posterior is not None:
+                provenance = dict(attributes.get("provenance", {}))
+                settings = {"posterior": posterior.config.model_dump(mode="json"), **provenance.get("settings", {})}
+                attributes["provenance"] = {**provenance, "settings": settings}
+            if posterior is not None and posterior.user is None:
+                x, y = posterior.rows
+                save_arrays(temporary / f"{ROWS}.npz", {"x": x, "y": y})
+                columns = [name for name in posterior.columns if isinstance(name, str | int)]
+                facts = {"classes": posterior.classes, "vocabulary": posterior.vocabulary}
+                attributes[ROWS] = facts | {"columns": columns if len(columns) == len(posterior.columns) else []}
+            write_trace(temporary / "chains", self, attributes)
+            pool_traces([temporary / "chains"], temporary / "pool.json")
+
     def predict(self, x: "ArrayLike", y: "ArrayLike | None" = None) -> "PredictiveSummary":
         """`bnn_atlas.predict` with these draws."""
         return predictions.predict(self._known(), self, x, y)
@@ -65,12 +134,13 @@ class PosteriorDraws(Selection):
         """Whether the chains can be trusted, and why: R-hat, effective sample sizes, divergences.
 
         Functions are judged at the rows x [n, ...] (up to 64 of them, evenly chosen), by default at the posterior's
-        own; of a density alone, the parameters are. The verdict follows the rule for the pipeline's tables.
+        own. Of a density alone, and of draws whose posterior is not known, the parameters are, which is stricter: equal
+        functions can have their units in different orders. The verdict follows the rule for the pipeline's tables.
 
         Raises:
-            DataError: x is not valid, the posterior is not known, or the draws do not record their method.
+            DataError: x is not valid or given without a posterior, or the draws do not record their method.
         """
-        return summarise(self._known(), self, x)
+        return summarise(self.posterior if x is None else self._known(), self, x)
 
     def plot_trace(self, parameters: Collection[str] | None = None) -> "Figure":
         """Draws of the log posterior and of single parameters, chain by chain, with their densities.
@@ -123,21 +193,39 @@ class PosteriorDraws(Selection):
 
 
 def open_pool(path: str | Path, posterior: NetworkPosterior | None = None) -> PosteriorDraws:
-    """Open draws on disk, of `sample` or of a run of the pipeline.
+    """Open draws on disk, of `sample`, of `PosteriorDraws.save` or of a run of the pipeline.
 
     Args:
         path: a `pool.json`, or the folder that has it.
-        posterior: what they are draws of, for `predict`, `score`, `summary` and plots.
+        posterior: what they are draws of, for `predict`, `score` and plots; None if `save` wrote its rows, too.
 
     Raises:
         TraceError: the pool or one of its traces is missing, damaged or changed since it was written.
-        DataError: the draws belong to another posterior.
+        DataError: the draws belong to another posterior, or its rows are missing or damaged.
+        ConfigError: this version does not know a setting of the posterior.
+        ValueError: a posterior in float64 without `configure(float64=True)`.
     """
     from bnn_atlas.traces import pool
 
     if isinstance(path, str | Path) and Path(path).is_dir():
         path = Path(path) / "pool.json"
-    return PosteriorDraws(pool.open_pool(path), posterior)
+    found = pool.open_pool(path)
+    return PosteriorDraws(found, _posterior_of(found) if posterior is None and ROWS in found.attributes else posterior)
+
+
+def _posterior_of(draws: Draws) -> NetworkPosterior:
+    """The posterior of draws that `PosteriorDraws.save` wrote with their rows."""
+    from bnn_atlas.data import DataError
+    from bnn_atlas.files import load_arrays
+
+    file, facts = draws.path.parent / f"{ROWS}.npz", draws.attributes[ROWS]
+    try:
+        rows = load_arrays(file, ("x", "y"), DataError, "the rows of a posterior")
+    except FileNotFoundError:
+        raise DataError(f"{file} is missing: put it back, or pass the posterior, open_pool(..., posterior)") from None
+    settings = predictions.recorded_settings(draws)["posterior"]
+    sizes = {name: facts[name] for name in ("classes", "vocabulary")}
+    return build_posterior(rows["x"], rows["y"], settings, **sizes)._replace(columns=tuple(facts["columns"]))
 
 
 def starting_points(
@@ -221,8 +309,10 @@ def sample(
         posterior: the target.
         method: kind of a method, or `kind` and settings, as under `method:` of a run in config/studies/. Those of
             `hmc`, `nuts`, `adjusted_mclmc` and the stochastic-gradient methods include a step size.
-        starts: starting points of the chains [chain, P], see `starting_points`; None for random networks, or for the
-            parameters that were passed to `posterior_of`. A deep ensemble is its starts, and needs trained ones.
+        starts: starting points of the chains: an array [chain, P], see `starting_points`; a list of networks, each a
+            pytree of parameters as the network takes them, such as your own trained ones; or one such pytree whose
+            arrays have an axis of chains first. None for random networks, or for the parameters that were passed to
+            `posterior_of`. A deep ensemble is its starts, and needs trained ones.
         folder: folder of the trace; created if it does not exist. None for a folder that is removed with the draws.
         chains: number of chains if `starts` is None.
         seed: a whole number from 0 to 2^32 - 1; chain i depends only on the seed, i and its start.
@@ -275,13 +365,10 @@ def sample(
                 "starting_points(posterior, chains, training={})"
             )
         starts = starting_points(posterior, chains, seed=seed)
-    starts = arrays.starts(starts, posterior.density.layout, posterior.dtype)
+    starts = arrays.starts(_vectors(posterior, starts, seed), posterior.density.layout, posterior.dtype)
     if folder is None:
         return _sampled_for_now(posterior, method, starts, seed, progress)
-    if not isinstance(folder, str | Path) or folder == "":
-        what = "empty" if folder == "" else f"a {type(folder).__name__}"
-        raise DataError(f"folder is {what}: pass the name of a folder")
-    target = Path(folder)
+    target = _named(folder)
     at_once = 1 if runtime.on_cpu() else len(starts)
     budget = 1e6 * posterior.config.gradient_memory_mb / at_once
     density = posterior.density
@@ -298,20 +385,59 @@ def sample(
     notes = noted(config, density, len(posterior.data.y))
     attributes = {"provenance": {"settings": settings}, **notes}
     block = Block(starts, np.arange(len(starts)), as_int32(seed), target / "chains", digest, attributes)
+    _make(target, target)
+    with shown(progress):
+        made = build_method(config, density, posterior.data)
+        run_block(made, density, posterior.data, block, config.checkpoint_every)
+    pool_traces([block.destination], target / "pool.json")
+    return open_pool(target, posterior)
+
+
+def _vectors(posterior: NetworkPosterior, starts: Any, seed: int) -> Any:
+    """Starts that are pytrees as an array [chain, P]; all others as they are.
+
+    Parameters of a likelihood that the pytrees do not have are those of `starting_points`.
+    """
+    import jax
+
+    from bnn_atlas.library.networks import Networks, is_numbers
+
+    leaf = not isinstance(starts, list | tuple) and jax.tree_util.all_leaves([starts])
+    layout = posterior.density.layout
+    networks = Networks(layout, posterior.as_pytree(np.zeros(layout.size, posterior.dtype)), posterior.dtype)
+    if leaf or not jax.tree.leaves(starts) or (is_numbers(starts) and not networks.stacked(starts)):
+        return starts
+    found = networks.arrays(starts)
+    vectors = np.array(starting_points(posterior, len(next(iter(found.values()))), seed=seed))
+    by_name: Any = layout.unflatten(cast(Any, vectors))
+    return np.concatenate(
+        [found.get(p.name, by_name[p.name]).reshape(len(vectors), p.size) for p in layout.parameters], axis=1
+    )
+
+
+def _named(folder: Any) -> Path:
+    """The folder with this name; DataError for what is no name."""
+    from bnn_atlas.data import DataError
+
+    if not isinstance(folder, str | Path) or folder == "":
+        what = "empty" if folder == "" else f"a {type(folder).__name__}"
+        raise DataError(f"folder is {what}: pass the name of a folder")
+    return Path(folder)
+
+
+def _make(folder: Path, target: Path) -> None:
+    """Make a folder to write in, for the folder `target` that was named; DataError if nothing can be written in it."""
+    from bnn_atlas.data import DataError
+
     try:
-        target.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=target):
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
             pass
     except (FileExistsError, NotADirectoryError):
         raise DataError(f"folder ({target}) is a file or in one: name a folder") from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise DataError(f"folder ({str(target)!r:.80}) cannot be used ({why}): name one where you may write") from None
-    with shown(progress):
-        made = build_method(config, density, posterior.data)
-        run_block(made, density, posterior.data, block, config.checkpoint_every)
-    pool_traces([block.destination], target / "pool.json")
-    return open_pool(target, posterior)
 
 
 def _check_curvature(posterior: NetworkPosterior) -> None:

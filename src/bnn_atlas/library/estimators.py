@@ -4,7 +4,6 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from shutil import copytree
 from typing import Any, Self, cast
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bnn_atlas.data import DataError
-from bnn_atlas.files import load_arrays, save_arrays
+from bnn_atlas.files import atomic, load_arrays, save_arrays
 from bnn_atlas.library.draws import PosteriorDraws, open_pool, sample, starting_points
 from bnn_atlas.library.posteriors import NetworkPosterior, build_posterior, posterior_of
 from bnn_atlas.library.predictions import predict, predict_draws
@@ -126,11 +125,6 @@ class _Estimator(BaseEstimator, ABC):
         target = Path(folder)
         if target.exists():
             raise FileExistsError(f"{target} exists already: name a new folder, or remove this one")
-        target.mkdir(parents=True)
-        copytree(self.draws_.path.parent, target / "draws")
-        x, y = self.posterior_.rows
-        fitted = {"x": np.asarray(x), "y": np.asarray(y), "centre": self._centre, "spread": self._spread}
-        save_arrays(target / ARRAYS, fitted | self._fitted())
         settings = {
             name: value
             for name, value in self.get_params().items()
@@ -139,7 +133,14 @@ class _Estimator(BaseEstimator, ABC):
         content = {"class": type(self).__name__, "parameters": settings, "features": self.n_features_in_}
         if (names := getattr(self, "feature_names_in_", None)) is not None:
             content["feature_names"] = list(names)
-        (target / SETTINGS).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        try:
+            text = json.dumps(content, indent=1) + "\n"
+        except TypeError as error:
+            raise ValueError(f"a parameter of this estimator cannot be written: {error}") from None
+        with atomic(target) as temporary:
+            self.draws_.save(temporary / "draws")
+            save_arrays(temporary / ARRAYS, {"centre": self._centre, "spread": self._spread, **self._fitted()})
+            (temporary / SETTINGS).write_text(text, encoding="utf-8")
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -151,9 +152,7 @@ class _Estimator(BaseEstimator, ABC):
         source = Path(folder)
         try:
             content = json.loads((source / SETTINGS).read_text(encoding="utf-8"))
-            arrays = load_arrays(
-                source / ARRAYS, ("x", "y", "centre", "spread"), DataError, "the arrays of an estimator", None
-            )
+            arrays = load_arrays(source / ARRAYS, ("centre", "spread"), DataError, "the arrays of an estimator", None)
             if content["class"] != cls.__name__:
                 raise DataError(f"{source} holds a {content['class']}: call {content['class']}.load")
             loaded = cls(**content["parameters"])
@@ -164,8 +163,8 @@ class _Estimator(BaseEstimator, ABC):
             loaded.feature_names_in_ = np.array(content["feature_names"], dtype=object)
         loaded._centre, loaded._spread = arrays["centre"], arrays["spread"]
         loaded._restore(arrays)
-        loaded.posterior_ = loaded._posterior(arrays["x"], arrays["y"], loaded._classes())
-        loaded.draws_ = open_pool(source / "draws", loaded.posterior_)
+        loaded.draws_ = open_pool(source / "draws")
+        loaded.posterior_ = loaded.draws_._known()
         return loaded
 
     @abstractmethod
@@ -175,10 +174,6 @@ class _Estimator(BaseEstimator, ABC):
     @abstractmethod
     def _restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """The inverse of `_fitted`."""
-
-    def _classes(self) -> int:
-        """Number of classes; 0 for a regression."""
-        return 0
 
     def __getstate__(self) -> Any:
         if hasattr(self, "draws_"):
@@ -308,6 +303,3 @@ class AtlasClassifier(ClassifierMixin, _Estimator):
 
     def _restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.classes_ = arrays["classes"]
-
-    def _classes(self) -> int:
-        return len(self.classes_)

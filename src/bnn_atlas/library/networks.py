@@ -255,21 +255,105 @@ def named_leaves(tree: Any, what: str = "start") -> tuple[dict[str, Any], Any]:
     return dict(zip(names, (leaf for _, leaf in pairs), strict=True)), structure
 
 
-def _number(leaf: Any, name: str, dtype: Any) -> np.ndarray:
+def is_numbers(values: Any) -> bool:
+    """Whether this is an array, a frame, or a list of numbers or of arrays, and not a pytree or a list of these."""
+    while isinstance(values, list | tuple) and len(values) and not hasattr(values, "_fields"):
+        values = values[0]
+        if hasattr(values, "shape"):
+            return True
+    return isinstance(values, int | float) or hasattr(values, "shape") or hasattr(values, "__array__")
+
+
+class Networks:
+    """Networks as vectors: a list of pytrees, or one pytree whose arrays have an axis of networks first."""
+
+    def __init__(self, layout: Layout, tree: Any, dtype: Any) -> None:
+        """Prepare for networks like `tree`, of which the arrays in `layout` are stochastic."""
+        self.layout, self.dtype = layout, dtype
+        self.like = named_leaves(tree)[0]
+        self.shapes = {p.name: p.shape for p in layout.parameters} | {n: np.shape(a) for n, a in self.like.items()}
+        self.needed = [p.name for p in layout.parameters if p.name in self.like]
+
+    def stacked(self, values: Any) -> bool:
+        """Whether this is one pytree with an axis of networks, if the network takes a list of arrays."""
+        leaves = named_leaves(values, "starts")[0] if isinstance(values, list | tuple) and len(values) else {}
+        return bool(leaves) and all(
+            name in leaves and np.shape(leaves[name])[1:] == self.shapes[name] for name in self.needed
+        )
+
+    def arrays(self, values: Any, name: str = "starts") -> dict[str, np.ndarray]:
+        """Stochastic parameters [network, ...] by name.
+
+        Raises:
+            DataError: a parameter is missing, unknown, not finite or of another shape, differs from the value that the
+                posterior keeps, or is there for another number of networks than the first.
+        """
+        if isinstance(values, list | tuple) and not self.stacked(values):
+            each = [self._one(tree, f"{name}[{number}]", ()) for number, tree in enumerate(values)]
+            common = set.intersection(*(set(one) for one in each))
+            return {key: np.stack([one[key] for one in each]) for key in each[0] if key in common}
+        found = self._one(values, name, (None,))
+        counts = {key: len(array) for key, array in found.items()}
+        first = next(iter(counts))
+        for key, count in counts.items():
+            if count != counts[first]:
+                raise DataError(
+                    f"{name}['{key}'] is of {count} networks, and {name}['{first}'] of {counts[first]}: pass one of "
+                    "each array for each chain"
+                )
+        return found
+
+    def _one(self, tree: Any, where: str, lead: tuple[None, ...]) -> dict[str, np.ndarray]:
+        if _is_nnx(tree):
+            tree = _of_nnx(tree)[1]
+        if isinstance(tree, Mapping) and "params" in tree and not any(n.startswith("params/") for n in self.shapes):
+            if others := sorted(set(tree) - {"params"}):
+                raise DataError(
+                    f"{where} has '{others[0]}' besides its parameters, which the posterior keeps as they are in its "
+                    f"start: pass {where}['params'] alone"
+                )
+            tree = tree["params"]
+        leaves = named_leaves(tree, where)[0]
+        if unknown := [key for key in leaves if key not in self.shapes]:
+            raise DataError(f"{where}: the network has no parameter '{unknown[0]}'; it has {', '.join(self.shapes)}")
+        if missing := [key for key in self.needed if key not in leaves]:
+            raise DataError(f"{where}: the parameter '{missing[0]}' is missing; there is {', '.join(leaves)}")
+        found = {}
+        for key, leaf in leaves.items():
+            array = _number(leaf, key, self.dtype, where)
+            shape = self.shapes[key]
+            if array.shape[len(lead) :] != shape or array.ndim != len(lead) + len(shape):
+                wanted = ", ".join(["chain"] * len(lead) + [str(size) for size in shape])
+                one = lead and array.shape == shape
+                raise DataError(
+                    f"{where}['{key}'] has the shape {list(array.shape)}, but [{wanted}] is needed"
+                    + (": pass a list of networks, such as [parameters], one for each chain" if one else "")
+                )
+            if key in self.needed or key not in self.like:
+                found[key] = array
+            elif not np.array_equal(np.broadcast_to(self.like[key], array.shape), array):
+                raise DataError(
+                    f"{where}['{key}'] differs from the start of the posterior, which keeps this parameter as it is: "
+                    "leave it out, or make it stochastic"
+                )
+        return found
+
+
+def _number(leaf: Any, name: str, dtype: Any, what: str = "start") -> np.ndarray:
     """A parameter as a NumPy array (tensors of PyTorch, too)."""
     try:
         array = np.asarray(leaf.detach().cpu() if hasattr(leaf, "detach") else leaf)
     except (TypeError, ValueError) as error:
-        raise DataError(f"start['{name}'] is not an array of numbers: {error}") from None
+        raise DataError(f"{what}['{name}'] is not an array of numbers: {error}") from None
     if array.dtype.kind not in "f" and array.dtype != jnp.bfloat16:
-        what = "whole numbers" if array.dtype.kind in "iub" else f"{array.dtype}"
+        kind = "whole numbers" if array.dtype.kind in "iub" else f"{array.dtype}"
         raise DataError(
-            f"start['{name}'] has {what}: parameters have to be real numbers, so leave out all other arrays"
+            f"{what}['{name}'] has {kind}: parameters have to be real numbers, so leave out all other arrays"
         )
     if not np.isfinite(array.astype(np.float64)).all():
-        raise DataError(f"start['{name}'] has numbers that are not finite")
+        raise DataError(f"{what}['{name}'] has numbers that are not finite")
     if not array.size:
-        raise DataError(f"start['{name}'] is empty")
+        raise DataError(f"{what}['{name}'] is empty")
     return array.astype(dtype)
 
 

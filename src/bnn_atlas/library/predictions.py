@@ -168,8 +168,8 @@ def _stacked(by_chain: Iterable[np.ndarray | None]) -> np.ndarray:
     return np.stack(found)
 
 
-def facts_of(posterior: NetworkPosterior, draws: "Draws") -> "RunFacts":
-    """What scores and diagnostics use besides draws and predictions.
+def facts_of(posterior: NetworkPosterior | None, draws: "Draws") -> "RunFacts":
+    """What scores and diagnostics use besides draws and predictions; without a posterior, what the draws record.
 
     Raises:
         DataError: the draws do not record their method.
@@ -184,8 +184,12 @@ def facts_of(posterior: NetworkPosterior, draws: "Draws") -> "RunFacts":
             f"draws ({draws.path}) do not record the method that made them, which the scores depend on: pass a pool "
             "from `sample`, the pipeline or `open_reference`"
         )
-    identity = RunIdentity("", "", "", 0, "", posterior.config.model.label, method["kind"])
-    return RunFacts(identity, batch_rows=method.get("batch_size"), temperature=posterior.config.temperature)
+    if posterior is None:
+        temperature = recorded_settings(draws).get("posterior", {}).get("temperature", 1.0)
+    else:
+        temperature = posterior.config.temperature
+    identity = RunIdentity("", "", "", 0, "", "", method["kind"])
+    return RunFacts(identity, batch_rows=method.get("batch_size"), temperature=temperature)
 
 
 class _HeldOut(NamedTuple):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 
 ROWS = 64
-"""Largest number of rows at which functions are judged, and of parameters of a density alone."""
+"""Largest number of rows at which functions are judged, and of parameters where there are no functions."""
 COLUMNS = {"rhat": "max", "ess_bulk": "min", "ess_tail": "min"}
 
 
@@ -39,7 +39,7 @@ class DrawsSummary(NamedTuple):
         return "\n".join([f"{self.draws}: {self.verdict}", *(f"  {text}" for text in self.reasons), "", shown])
 
 
-def summarise(posterior: NetworkPosterior, draws: Draws, x: Any = None) -> DrawsSummary:
+def summarise(posterior: NetworkPosterior | None, draws: Draws, x: Any = None) -> DrawsSummary:
     """The summary of draws, with functions judged at the rows x [n, ...]; see `PosteriorDraws.summary`."""
     import pandas as pd
 
@@ -54,13 +54,15 @@ def summarise(posterior: NetworkPosterior, draws: Draws, x: Any = None) -> Draws
     from bnn_atlas.metrics.tables.measurement import Measurement, Row
     from bnn_atlas.symmetry.permutation import rescalings
 
-    check_draws(posterior, draws)
-    facts = facts_of(posterior, draws)
-    facts = facts._replace(prior_sd=standard_deviation(posterior.config.prior))
-    if not isinstance(posterior.config, UserPosteriorConfig):
-        facts = facts._replace(rescalings=rescalings(posterior.config.model, draws.layout))
-    rows = np.asarray(posterior.rows[0]) if x is None else rows_like(posterior, x)
-    if len(rows):
+    facts, rows, trained_on = facts_of(posterior, draws), np.zeros(0), None
+    if posterior is not None:
+        check_draws(posterior, draws)
+        facts = facts._replace(prior_sd=standard_deviation(posterior.config.prior))
+        if not isinstance(posterior.config, UserPosteriorConfig):
+            facts = facts._replace(rescalings=rescalings(posterior.config.model, draws.layout))
+        rows, trained_on = np.asarray(posterior.rows[0]), len(posterior.rows[1])
+        rows = rows if x is None else rows_like(posterior, x)
+    if posterior is not None and len(rows):
         judged = f"functions at {plural(min(ROWS, len(rows)), 'row')}"
         predicted = predict(posterior, draws, rows[evenly(len(rows), ROWS)])
     else:
@@ -68,7 +70,8 @@ def summarise(posterior: NetworkPosterior, draws: Draws, x: Any = None) -> Draws
         predicted = _parameters_as_functions(draws)
     found = evaluate.diagnose(draws, predicted, facts)
     measured = [*found.functions_and_weights, *found.sampling]
-    measured.append(Measurement("rows_train", float(len(posterior.rows[1]))))
+    if trained_on is not None:
+        measured.append(Measurement("rows_train", float(trained_on)))
     if are_chains := method(facts.identity.method).kind_of_draws.are_chain:
         measured.append(reference_measurement(measured))
     table = pd.DataFrame(as_rows(facts.identity, measured, predicted), columns=list(Row._fields))
@@ -105,7 +108,7 @@ def summarise(posterior: NetworkPosterior, draws: Draws, x: Any = None) -> Draws
 
 
 def _parameters_as_functions(draws: Draws) -> "PredictiveSummary":
-    """The parameters of a density alone in the place of function values."""
+    """The parameters in the place of function values."""
     from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 
     chosen = evenly(draws.size, ROWS)

@@ -21,6 +21,7 @@ from bnn_atlas.traces.shard import ShardPart, TraceError, damaged, read_chunk, r
 from bnn_atlas.traces.zarr_metadata import Header, create_store, read_header
 
 STALE_SECONDS = 3600.0
+LONGEST_SEGMENT, WRITTEN_BYTES = 2048, 64 << 20
 
 __all__ = ["Trace", "TraceError", "TraceWriter", "open_trace"]
 
@@ -282,3 +283,28 @@ def shorten(source: Path, destination: Path, draws: int, attributes: Mapping[str
             draw_idx = slice(segment * writer.segment, min((segment + 1) * writer.segment, draws))
             rows = (trace.read(slice(i, i + group), draw_idx) for i in range(0, trace.chains, group))
             writer.write_rows(segment, rows, {name: trace.statistic(name, None, draw_idx) for name in trace.statistics})
+
+
+def write_trace(path: Path, source: Draws, attributes: Mapping[str, Any]) -> None:
+    """Write draws of all parameters and their statistics as one trace with these attributes, numbered from 0.
+
+    Up to `WRITTEN_BYTES` of one chain are a segment; a group of chains of one segment is in memory at a time. Raises
+    TraceError if there is a trace at `path`, or one cannot be read or written.
+    """
+    room = WRITTEN_BYTES // (source.size * source.dtype.itemsize)
+    writer = TraceWriter.create(
+        path,
+        chains=source.chains,
+        draws=source.draws,
+        layout=source.layout,
+        statistics={name: kind.name for name, kind in source.statistics.items()},
+        segment=max(1, min(source.draws, LONGEST_SEGMENT, room)),
+        chain_ids=source.chain_ids,
+        attributes=attributes,
+        dtype=source.dtype.name,
+    )
+    group = writer.chains_per_chunk
+    for segment in range(writer.segments):
+        draw_idx = slice(segment * writer.segment, min((segment + 1) * writer.segment, source.draws))
+        rows = (source.read(slice(i, i + group), draw_idx) for i in range(0, source.chains, group))
+        writer.write_rows(segment, rows, {name: source.statistic(name, None, draw_idx) for name in source.statistics})
