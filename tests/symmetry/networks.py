@@ -26,13 +26,8 @@ from bnn_atlas.config.parts.posterior import (
 from bnn_atlas.models.cnn_lstm import Embedding
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.models.networks import Network, build_network, functional, image_major, token_major
-from bnn_atlas.symmetry.groups import FreeGroup, InnerGroup, Part, Place, Symmetry, Value
-from bnn_atlas.symmetry.layers import (
-    attention_groups,
-    free_symmetry,
-    gated_group,
-    grouped_convolution_groups,
-)
+from bnn_atlas.symmetry.groups import FreeGroup, Group, InnerGroup, Part, Place, Symmetry, Value
+from bnn_atlas.symmetry.layers import free_symmetry
 
 from ..models import reference
 
@@ -165,6 +160,99 @@ def llama(p: reference.Arrays, tokens: np.ndarray, rotary: bool = True, heads: i
 NORMS = {"norm0": ("query", "key", "value"), "norm1": ("gate", "up"), "norm2": ("output",)}
 
 
+def outputs_of(layout: Layout, layer: str, inner: int = 1) -> list[Place]:
+    """The first axis of a layer's weight and bias, in blocks of `inner`."""
+    there = {p.name for p in layout.parameters}
+    return [Place(name, 0, True, inner=inner) for name in (f"{layer}.weight", f"{layer}.bias") if name in there]
+
+
+def parts_of(
+    layout: Layout, layer: str, slots: int, between: int = 1, inner: int = 1, *, incoming: bool = True
+) -> list[Part]:
+    """The same of units inside `slots` others."""
+    places = outputs_of(layout, layer)
+    return [Part(p.array, 0, incoming, inner=inner, slots=slots, between=between) for p in places]
+
+
+def attention_groups(
+    layout: Layout, query: str, key: str, value: str, output: str, heads: int, slots: int, rotary: bool = False
+) -> list[Group]:
+    """Key-value heads with their query heads (Ainslie et al. 2023), and what can be exchanged inside them.
+
+    With H heads on K = `slots` key-value heads, scores q'k and outputs W_o [sum_s a_s v_s] stay the same if one changes
+    the order of key-value heads; of the query heads of one; of the units of v, with columns of W_o; and of the units of
+    q and k. With rotary embedding (Su et al. 2021) units i and i + d / 2 of a head turn together, by an angle that
+    depends on i: pairs keep their order, and have a sign and a scale.
+    """
+    widths = {p.name: p.shape[0] for p in layout.parameters}
+    shared, d, e = heads // slots, widths[f"{key}.weight"] // slots, widths[f"{value}.weight"] // slots
+    leaving, halves = f"{output}.weight", 2 if rotary else 1
+    outer = [
+        *outputs_of(layout, query, shared * d),
+        *outputs_of(layout, key, d),
+        *outputs_of(layout, value, e),
+        Place(leaving, 1, False, inner=shared * e),
+    ]
+    of_values = (*parts_of(layout, value, slots), Part(leaving, 1, False, slots=slots, between=shared))
+    of_keys = (
+        *parts_of(layout, query, slots, shared * halves),
+        *parts_of(layout, key, slots, halves, incoming=False),
+    )
+    free = {"inside": "heads"}
+    groups: list[Group] = [
+        Group("heads", slots, tuple(outer), values=(Value(query), Value(key), Value(value))),
+        InnerGroup("heads.values", slots * e, of_values, signs=of_values, scales=(of_values,), **free),
+        InnerGroup(
+            "heads.keys",
+            slots * d // halves,
+            of_keys,
+            signs=of_keys,
+            scales=(of_keys,),
+            exchangeable=not rotary,
+            **free,
+        ),
+    ]
+    if shared > 1:
+        of_queries = (*parts_of(layout, query, slots, inner=d), Part(leaving, 1, False, inner=e, slots=slots))
+        groups.append(InnerGroup("heads.queries", heads, of_queries, **free))
+    return groups
+
+
+def gated_group(layout: Layout) -> Group:
+    """Hidden units of down (silu(gate x) * up x) (Shazeer 2020); signs and scales are those of up and down."""
+    free = (*outputs_of(layout, "up"), Place("down.weight", 1, False))
+    size = next(p.shape[0] for p in layout.parameters if p.name == "up.weight")
+    places = (*outputs_of(layout, "gate"), *free)
+    return FreeGroup("hidden", size, places, values=(Value("up"),), signs=free, scales=(free,))
+
+
+def grouped_symmetry(layout: Layout, activations: tuple[str, str]) -> Symmetry:
+    """Three groups of a grouped convolution, and the channels in them, between two layers that are not grouped."""
+    shapes = {p.name: p.shape for p in layout.parameters}
+    (size, per_group), columns = shapes["grouped.weight"][:2], shapes["output.weight"][1]
+    size, positions = size // 3, columns // size
+    outer = (
+        *outputs_of(layout, "before", per_group),
+        *outputs_of(layout, "grouped", size),
+        Place("output.weight", 1, False, inner=size * positions),
+    )
+    entering = (*parts_of(layout, "before", 3), Part("grouped.weight", 1, False, slots=3, slot_axis=0))
+    leaving = (*parts_of(layout, "grouped", 3), Part("output.weight", 1, False, inner=positions, slots=3))
+
+    def inner(name: str, count: int, places: tuple[Place, ...], activation: str) -> Group:
+        signs = places if activation == "tanh" else ()
+        scales = (places,) if activation == "relu" else ()
+        return InnerGroup(name, 3 * count, places, signs=signs, scales=scales, inside="groups")
+
+    values = (Value("before", activations[0]), Value("grouped", activations[1]))
+    groups = (
+        Group("groups", 3, outer, values=values),
+        inner("groups.inputs", per_group, entering, activations[0]),
+        inner("groups.outputs", size, leaving, activations[1]),
+    )
+    return Symmetry(layout, groups)
+
+
 def llama_symmetry(layout: Layout, rotary: bool) -> Symmetry:
     """A norm is the same for -x up to its sign: units of the stream have a sign, and those of each norm one more."""
     gains = [Place(f"{norm}.gain", 0, True) for norm in NORMS]
@@ -179,12 +267,11 @@ def llama_symmetry(layout: Layout, rotary: bool) -> Symmetry:
         after_norms.append(InnerGroup(norm, 12, free, signs=free, scales=(free,), inside="stream", exchangeable=False))
     stream = (*written, *gains, *read)
     values = (Value("embedding"),)
-    names = {"query": "query", "key": "key", "value": "value", "output": "out"}
     groups = (
         FreeGroup("stream", 12, stream, values=values, signs=(*written, *read)),
         *after_norms,
-        *attention_groups(layout, **names, heads=6, key_value_heads=2, rotary=rotary, name="heads"),
-        gated_group(layout, gate="gate", up="up", down="down"),
+        *attention_groups(layout, "query", "key", "value", "out", heads=6, slots=2, rotary=rotary),
+        gated_group(layout),
     )
     return Symmetry(layout, groups)
 
@@ -236,11 +323,6 @@ def grouped(p: reference.Arrays, x: np.ndarray, activations: tuple[str, str], gr
     ):
         parts.append(reference.conv({"part.weight": weight, "part.bias": bias}, "part", inputs))
     return reference.dense(p, "output", reference.flat(second(np.concatenate(parts, axis=2))))
-
-
-def grouped_symmetry(layout: Layout, activations: tuple[str, str]) -> Symmetry:
-    layers = {"before": "before", "grouped": "grouped", "after": "output"}
-    return Symmetry(layout, tuple(grouped_convolution_groups(layout, **layers, groups=3, activations=activations)))
 
 
 TOKENS = jax.ShapeDtypeStruct((7, 1), jnp.int32)

@@ -10,7 +10,6 @@ import pytest
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.symmetry.features import activation_features
 from bnn_atlas.symmetry.groups import FreeGroup, Group, InnerGroup, Symmetry, SymmetryError, scales_of, signs_of
-from bnn_atlas.symmetry.layers import attention_groups, gated_group, grouped_convolution_groups
 from bnn_atlas.symmetry.matching import match
 from bnn_atlas.symmetry.permutation import (
     apply,
@@ -23,7 +22,7 @@ from bnn_atlas.symmetry.permutation import (
 )
 
 from ..models import reference
-from .networks import CASES, DESCRIBED, Example, example
+from .networks import CASES, DESCRIBED, Example, attention_groups, example
 
 pytestmark = pytest.mark.bits
 SIGNED = ["mlp_tanh", "lenet5", "resnet_frn", "wide_resnet_frn", "cnn_lstm", *DESCRIBED]
@@ -252,8 +251,7 @@ def attention(heads: int, shared: int, width: int) -> Symmetry:
     arrays = {**shapes, "o": (3, heads * width)}
     parameters = (Parameter(f"{n}.weight", s, "weight", i, s[1], s[0]) for i, (n, s) in enumerate(arrays.items()))
     layout = Layout(tuple(parameters))
-    names = {"query": "q", "key": "k", "value": "v", "output": "o"}
-    return Symmetry(layout, tuple(attention_groups(layout, **names, heads=heads, key_value_heads=shared)))
+    return Symmetry(layout, tuple(attention_groups(layout, "q", "k", "v", "o", heads, shared)))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -296,23 +294,6 @@ def test_orders_inside_follow_the_outer_order() -> None:
         transform(case.symmetry, case.theta, broken)
     with pytest.raises(SymmetryError, match=r"need symmetry\.permutation\.transform"):
         apply(case.symmetry, case.theta, case.symmetry.identity)
-
-
-def test_layers_that_do_not_fit_are_refused() -> None:
-    layout = example("llama").layout
-    names = {"query": "query", "key": "key", "value": "value", "output": "out"}
-    with pytest.raises(SymmetryError, match="6 heads cannot share 4 key-value heads"):
-        attention_groups(layout, **names, heads=6, key_value_heads=4)
-    with pytest.raises(SymmetryError, match="6 heads and 3 key-value heads do not fit widths of 36"):
-        attention_groups(layout, **names, heads=6, key_value_heads=3)
-    with pytest.raises(SymmetryError, match="even width"):
-        attention_groups(layout, **names, heads=12, key_value_heads=4, rotary=True)
-    with pytest.raises(SymmetryError, match=r"no array 'upper\.weight'; it has embedding\.table"):
-        gated_group(layout, gate="gate", up="upper", down="down")
-    convolutions = example("grouped_relu_tanh").layout
-    layers = {"before": "before", "grouped": "grouped", "after": "output"}
-    with pytest.raises(SymmetryError, match="4 groups do not fit 9 channels of before"):
-        grouped_convolution_groups(convolutions, **layers, groups=4)
 
 
 @pytest.mark.parametrize("name", CASES)
