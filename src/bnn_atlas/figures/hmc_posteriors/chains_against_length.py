@@ -11,7 +11,7 @@ from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import PUBLISHED, count_axis, log_ticks
 from bnn_atlas.figures.page import Drawing, Entries
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.formulas.averages import at_infinity
+from bnn_atlas.metrics.formulas.averages import extrapolation
 from bnn_atlas.metrics.judgement.trust import FIT
 from bnn_atlas.published import published_numbers
 
@@ -34,7 +34,7 @@ def chains_against_length(shown: Sequence[Shown]) -> Drawing:
 
     The first k draws of all C chains are shown at C k draws; the line of one chain is the mean over chains with its
     standard error. The bar of the last point is its Monte Carlo error. The LPPD is shown by what it lacks
-    (`averages.at_infinity`, from all chains together), on logarithmic axes, where c / draws is a straight line.
+    (`averages.extrapolation`, from all chains together), on logarithmic axes, where c / draws is a straight line.
     Published numbers are in a row of their own. Izmailov et al. 2021, section 4.3. The numbers come from
     `length_table`.
     """
@@ -118,8 +118,10 @@ def _as_published(ax: Axes, theirs: pd.DataFrame) -> None:
 def _panel(ax: Axes, rows: pd.DataFrame, metric: str) -> None:
     ax.grid(axis="y")
     if metric == "lppd":
-        every = rows[rows["of"] == "all chains"]
-        lacks = at_infinity(every["draws"].to_numpy(float), every["value"].to_numpy(float)) - rows["value"]
+        every = rows[rows["of"] == "all chains"].sort_values("draws")
+        fit = extrapolation(every["draws"].to_numpy(float), every["value"].to_numpy(float))
+        limit = np.nan if fit is None else every["value"].iloc[-1] + fit.shift
+        lacks = limit - rows["value"]
         rows = rows.assign(value=lacks.where(lacks > 0))
     for of, colour in (("one chain", ONE), ("all chains", ALL)):
         part = rows[rows["of"] == of]

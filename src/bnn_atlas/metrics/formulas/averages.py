@@ -27,18 +27,6 @@ class Curve(NamedTuple):
     """[g] population standard deviation over orderings; NaN if a value is infinite or there is one ordering."""
 
 
-def at_infinity(draws: np.ndarray, scores: np.ndarray) -> float:
-    """Score of an average over infinitely many draws: L of the least squares fit L - c / S.
-
-    The log of an average over S draws is biased by about c / S, c half the relative variance of one draw's density. The
-    fit is over scores with at least a quarter of all draws; NaN if fewer than two of these are finite.
-    """
-    chosen = np.isfinite(scores) & (draws >= draws.max() / 4)
-    if chosen.sum() < 2:
-        return float("nan")
-    return float(np.polynomial.polynomial.polyfit(1 / draws[chosen], scores[chosen], 1)[0])
-
-
 class Extrapolation(NamedTuple):
     """What infinitely many draws would add to a score of S draws."""
 
@@ -50,6 +38,8 @@ class Extrapolation(NamedTuple):
 def extrapolation(draws: np.ndarray, scores: np.ndarray) -> Extrapolation | None:
     """The shift c / S of the least squares fit L - c / k to scores of the first k draws, S / 4 <= k <= S.
 
+    The log of an average over k draws is biased by about c / k, c half the relative variance of one draw's density. The
+    chains stay the same: what other chains would change is left out (`repetitions.jackknife_limit` has that, too).
     A score of the first k draws is L - c / k plus, to first order, a mean of k terms. As a function of u = 1 / k, means
     of the same draws are a Brownian motion: their covariance at u and v is sigma^2 min(u, v). Increments between
     neighbouring u are therefore independent. They give sigma^2, with one degree of freedom taken by the slope, and with

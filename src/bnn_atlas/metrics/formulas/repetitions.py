@@ -73,6 +73,7 @@ def jackknife_limit(whole: float, left_out: np.ndarray) -> float:
     """Value G v - (G - 1) mean_g v_g at infinitely many groups, for a value v of G groups that is biased by c / G.
 
     v_g [G] is the value computed without group g. Exact for values of the form a + c / G, such as the square of a mean.
+    Groups of chains stand for chains as well as draws; `averages.extrapolation` keeps the chains.
     Quenouille 1956, Notes on Bias in Estimation.
     """
     groups = len(left_out)
