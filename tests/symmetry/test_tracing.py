@@ -51,6 +51,14 @@ class GroupedAndFlat(nn.Module):
         return nn.Dense(3)(x.reshape(len(x), -1))
 
 
+class FlatAndGrouped(nn.Module):
+    """The groups of a norm end between the channels of a position."""
+
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        return nn.Dense(3)(nn.silu(nn.GroupNorm(3)(nn.Conv(6, (3, 3))(x).reshape(len(x), -1))))
+
+
 class Separable(nn.Module):
     """A convolution of each channel by itself, between mixtures of channels."""
 
@@ -165,6 +173,7 @@ def test_units_are_found_and_leave_the_outputs_as_they_are(name: str) -> None:
     [
         (Attention(), TOKENS, {"Embed_0": 6, "heads": 2, "heads/query": 8, "heads/value": 8}),
         (Grouped(), IMAGES, {"Conv_0": 3, "Conv_0.units": 6}),
+        (GroupedAndFlat(), IMAGES, {"Conv_0": 2, "Conv_0.units": 8}),
     ],
 )
 def test_units_inside_other_units_are_found(module: Any, rows: np.ndarray, sizes: Sizes) -> None:
@@ -261,11 +270,11 @@ def test_what_cannot_be_decided_is_left_alone_and_named() -> None:
     assert all("sort" in why for why in found.undecided.values())
 
 
-def test_levels_of_groups_that_are_left_alone_are_named() -> None:
-    found, _ = trace(GroupedAndFlat(), IMAGES)
-    assert [group.size for group in found.symmetry.groups] == [4]
-    assert all("only one level" in why for why in found.undecided.values())
+def test_units_of_groups_that_cannot_be_told_apart_are_named() -> None:
+    found, _ = trace(FlatAndGrouped(), IMAGES)
+    assert not found.symmetry.groups
     assert {"Conv_0/kernel, axis 3", "Dense_0/kernel, axis 0"} <= set(found.undecided)
+    assert all("divide" in why for why in found.undecided.values()), found.undecided
 
 
 @pytest.mark.parametrize(

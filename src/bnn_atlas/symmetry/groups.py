@@ -63,9 +63,9 @@ class Place:
 class Part(Place):
     """Parameters of units that lie inside the units of another group (slots), such as the units of attention heads.
 
-    An axis that has units in `slots` slots is read as [slots, between, units of a slot, inner]. With `slot_axis`, slots
-    are blocks of that other axis, as in the weight of a grouped convolution [outputs, inputs of one group, ...], and
-    `axis` has the units of one slot.
+    An axis that has units in `slots` slots is read as [blocks, slots, between, units of a slot, inner]; a flattened map
+    has a block for each position. With `slot_axis`, slots are blocks of that other axis, as in the weight of a grouped
+    convolution [outputs, inputs of one group, ...], and `axis` has the units of one slot.
     """
 
     slots: int = 1

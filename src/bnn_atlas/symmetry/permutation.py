@@ -285,9 +285,9 @@ def parts_of(symmetry: Symmetry, place: Place, size: int, theta: np.ndarray) -> 
     view = view_of(symmetry, place, theta)
     count = size // place.slots
     if place.slot_axis is None:
-        view = view[:, place.start : place.start + size * place.between * place.inner]
-        split = view.reshape(len(theta), place.slots, place.between, count, place.inner, *view.shape[2:])
-        return np.moveaxis(split, 3, 2)
+        sizes = place.blocks, place.slots, place.between, count, place.inner
+        view = view[:, place.start : place.start + int(np.prod(sizes))]
+        return np.moveaxis(view.reshape(len(theta), *sizes, *view.shape[2:]), (2, 4), (1, 2))
     view = np.moveaxis(view, place.slot_axis + (2 if place.slot_axis < place.axis else 1), 1)
     view = view[:, :, place.start : place.start + count * place.between * place.inner]
     split = view.reshape(len(theta), place.slots, -1, place.between, count, place.inner, *view.shape[3:])

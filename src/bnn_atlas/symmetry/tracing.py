@@ -560,14 +560,14 @@ def _inside(
 def _part(place: Place, size: int, outer: Sequence[Place], slots: int) -> Part | None:
     """A place of units inside the units of another atom, on the same axis or on another one of the same array."""
     for other in outer:
-        if other.array != place.array or other.blocks != 1:
+        if other.array != place.array:
             continue
-        between, rest = divmod(place.blocks, slots)
-        own = place.array, place.axis, place.incoming, place.start, 1, place.inner, slots
+        between, rest = divmod(place.blocks, slots * other.blocks)
+        own = place.array, place.axis, place.incoming, place.start, other.blocks, place.inner, slots
         if other.axis == place.axis:
             if not rest and (other.start, other.inner) == (place.start, between * size * place.inner):
                 return Part(*own, between)
-        elif (other.start, other.inner) == (0, 1):
+        elif (other.start, other.blocks, other.inner) == (0, 1, 1):
             return Part(*own, place.blocks, other.axis)
     return None
 
@@ -701,16 +701,18 @@ def _units_first(axes: list[Axis], root: tuple[Atom, ...], value: Any) -> Any:
         next((number, each) for number, axis in enumerate(axes) for each in stretches(axis) if each.atom is atom)
         for atom in root
     )
-    slots = root[0].size if outer else 1
-    end = stretch.start + stretch.blocks * stretch.atom.size * stretch.inner
+    slots, size = root[0].size if outer else 1, stretch.atom.size
+    end = stretch.start + stretch.blocks * size * stretch.inner
     whole = end == size_of(leaves(axes[axis]))  # rows may then be blocks of this axis
+    part = slice(stretch.start, None if whole else end)
     if outer and outer[0][0] != axis:
-        value = jax.numpy.moveaxis(value, (outer[0][0], axis), (0, 1))
-    else:
-        value = jax.numpy.moveaxis(value, axis, 0)[None]
-    value = value[:, stretch.start : None if whole else end]
-    value = value.reshape(slots, -1, stretch.atom.size, stretch.inner, *value.shape[2:])
-    return jax.numpy.moveaxis(value, 2, 1).reshape(slots * stretch.atom.size, -1)
+        value = jax.numpy.moveaxis(value, (outer[0][0], axis), (0, 1))[:, part]
+        value = value.reshape(slots, -1, size, stretch.inner, *value.shape[2:])
+        return jax.numpy.moveaxis(value, 2, 1).reshape(slots * size, -1)
+    value = jax.numpy.moveaxis(value, axis, 0)[part]
+    between = stretch.blocks // (slots * outer[0][1].blocks) if outer else 1
+    value = value.reshape(-1, slots, between, size, stretch.inner, *value.shape[1:])
+    return jax.numpy.moveaxis(value, (1, 3), (0, 1)).reshape(slots * size, -1)
 
 
 def _values(
