@@ -1,6 +1,7 @@
 """`align` and `Symmetry`: draws of any network in one order."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,7 +15,18 @@ import bnn_atlas as atlas
 from bnn_atlas.data import DataError
 from bnn_atlas.symmetry.groups import SymmetryError
 from bnn_atlas.symmetry.permutation import uniform_units
-from tests.symmetry.test_tracing import TOKENS, Attention, Convolutions, Grouped, Nnx, Residual, arrays, torch_like
+from bnn_atlas.traces.draws import ArrayDraws
+from tests.symmetry.test_tracing import (
+    TOKENS,
+    Attention,
+    Convolutions,
+    Grouped,
+    GroupedAndFlat,
+    Nnx,
+    Residual,
+    arrays,
+    torch_like,
+)
 from tests.test_envs import REPOSITORY
 
 NUMBERS = np.random.default_rng(8)
@@ -84,11 +96,11 @@ def test_planted_permutations_are_undone(name: str, by: Any) -> None:
 
 
 @pytest.mark.parametrize("by", ["weights", "activations", "centred", "correlation"])
-@pytest.mark.parametrize("name", ["grouped", "attention"])
-def test_units_inside_other_units_are_put_back(name: str, by: Any) -> None:
+@pytest.mark.parametrize("module", [Grouped(), GroupedAndFlat(), Attention()])
+def test_units_inside_other_units_are_put_back(module: nn.Module, by: Any) -> None:
     """Heads and groups of a norm in another order, and their units, too."""
-    module, rows = (Grouped(), IMAGES) if name == "grouped" else (Attention(), TOKENS)
-    symmetry = atlas.Symmetry.of(module, rows, vocabulary=0 if name == "grouped" else 11)
+    rows = TOKENS if isinstance(module, Attention) else IMAGES
+    symmetry = atlas.Symmetry.of(module, rows, vocabulary=11 if isinstance(module, Attention) else 0)
     assert symmetry._found is not None
     tree = parameters(module, rows, None)
     networks = [tree]
@@ -98,10 +110,8 @@ def test_units_inside_other_units_are_put_back(name: str, by: Any) -> None:
     found = atlas.align(networks, symmetry, by=by, x=None if by == "weights" else rows, reference="first")
     for draw in found.draws:
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), draw, tree)
-    moved = symmetry.apply(
-        tree,
-        {next(n for n, size in symmetry.groups.items() if size in (2, 3)): [1, 0, 2][: 3 if name == "grouped" else 2]},
-    )
+    outer, size = next((name, size) for name, size in symmetry.groups.items() if size in (2, 3))
+    moved = symmetry.apply(tree, {outer: [1, 0, 2][:size]})
     assert any(not np.array_equal(a, b) for a, b in zip(jax.tree.leaves(moved), jax.tree.leaves(tree), strict=True))
 
 
@@ -266,14 +276,30 @@ def test_activations_at_the_rows_of_the_posterior() -> None:
     assert np.mean(ours.permutations["layer0"] == theirs.permutations["layer0"]) > 0.99
 
 
-def test_draws_that_are_not_finite_are_left_alone() -> None:
+def test_divergent_draws_that_are_not_finite_are_left_alone() -> None:
+    """From the divergent step on, and counted; all others are refused by their names."""
     posterior, draws = sampled()
     whole = draws.read()
-    whole[1, 4, 3] = np.nan
-    found = atlas.align(whole, posterior=posterior)
-    np.testing.assert_array_equal(found.draws[1, 4], whole[1, 4])
+    whole[1, 4:, 3] = np.nan
+    steps = np.zeros(whole.shape[:2], np.int32)
+    steps[1, 4] = 1
+    layout, shape = posterior.density.layout, [np.arange(size) for size in whole.shape[:2]]
+    marked = ArrayDraws(Path("draws"), layout, whole, {"divergent": steps}, *shape, {})
+    found = atlas.align(marked, posterior=posterior)
+    np.testing.assert_array_equal(found.draws.read()[1, 4], whole[1, 4])
     np.testing.assert_array_equal(found.permutations["layer0"][1, 4], np.arange(6))
-    assert "1 draw not finite" in str(found.report())
+    lost = whole.shape[1] - 4
+    assert f"{lost} draws not finite" in str(found.report())
+    name = layout.names()[3].partition("[")[0]
+    with pytest.raises(DataError, match=rf"^draws\[1, 4\] has NaN or infinity in '{name}', as {lost} of .*leave"):
+        atlas.align(whole, posterior=posterior)
+    with pytest.raises(DataError, match=rf"^draws\[4\] has NaN or infinity in '{name}'"):
+        atlas.align(whole[1], posterior=posterior)
+    unmarked = ArrayDraws(Path("draws"), layout, whole, {"divergent": np.roll(steps, 1, axis=1)}, *shape, {})
+    with pytest.raises(DataError, match=r"^draws: draw 4 of chain 1 has NaN .*divergent"):
+        atlas.align(unmarked, posterior=posterior)
+    with pytest.raises(DataError, match=r"^draws\[1\] has NaN or infinity in 'fc2.weight'"):
+        atlas.align([TORCH, {**TORCH, "fc2.weight": np.full((4, 6), np.inf)}], SPEC)
 
 
 def networks_without(name: str) -> list[dict[str, np.ndarray]]:

@@ -434,11 +434,15 @@ class _Trees(_OneByOne):
         arrays = self.layout.unflatten(cast(Any, vector))
         return jax.tree_util.tree_unflatten(self._structure, [arrays[name] for name in self._names])
 
+    def named(self, chain: int, draw: int) -> str:
+        """What the user calls a draw."""
+        return f"draws[{draw}]" if len(self._chains) == 1 else f"draws[{chain}][{draw}]"
+
     def _vector(self, chain: int, draw: int) -> np.ndarray:
         """The parameters [P] of a draw; DataError if it is not like the first."""
         from bnn_atlas.library.networks import named_leaves
 
-        where = f"draws[{draw}]" if len(self._chains) == 1 else f"draws[{chain}][{draw}]"
+        where = self.named(chain, draw)
         leaves, _ = named_leaves(self._chains[chain][draw], where)
         arrays = {name: _leaf(leaf, f"{where}['{name}']") for name, leaf in leaves.items()}
         shapes = {name: array.shape for name, array in arrays.items()}
@@ -772,6 +776,8 @@ class _Form(NamedTuple):
     tree: Callable[[np.ndarray], Any]
     shaped: Callable[[np.ndarray], np.ndarray]
     """Values [chain, draw, ...] for each draw -> without the chains if draws have none."""
+    named: Callable[[int, int], str]
+    """Position of a chain and of a draw -> what the user calls this draw."""
 
 
 def align(
@@ -798,7 +804,8 @@ def align(
     Args:
         draws: draws of `sample` or `open_pool`; an array [chain, draw, P] or [draw, P] in the order of the posterior or
             the symmetry; or a list of networks, each a pytree of parameters such as a mapping by name (or a list of
-            such lists, one for each chain). Draws that are not finite are left out and counted.
+            such lists, one for each chain). NaN and infinity are refused, except where the statistic `divergent` of
+            the draws marks this or an earlier step of the chain: such draws are left out and counted.
         symmetry: which units can be exchanged, or its notation; None to find it from the posterior or from what the
             draws record.
         posterior: the posterior of the draws, for its symmetry and rows.
@@ -836,6 +843,7 @@ def align(
         raise DataError(f"symmetry is a {type(symmetry).__name__}: pass a Symmetry, or its notation")
     source, form = _source(draws, symmetry, posterior)
     bound = symmetry.bound(source.layout)
+    _check_finite(source, form)
     if by == "weights":
         if x is not None:
             raise DataError(
@@ -853,6 +861,26 @@ def align(
         seed=arrays.seed(seed),
     )
     return Alignment(source, bound, features, plan, arrays.count(pairs, "pairs", 0, 10**6), form, by)
+
+
+def _check_finite(draws: Draws, form: _Form) -> None:
+    """Raise DataError for draws with NaN or infinity that `divergent` does not mark."""
+    from bnn_atlas.symmetry.alignment import finite_draws
+
+    lost = np.zeros(draws.shape[:2], bool)
+    for chains, places, theta in draws.batches(LOT_BYTES):
+        lost[chains, places] = ~finite_draws(theta)
+    if "divergent" in draws.statistics and lost.any():
+        lost &= np.cumsum(draws.statistic("divergent") > 0, axis=1) == 0
+    if not lost.any():
+        return
+    chain, draw = (int(place) for place in np.argwhere(lost)[0])
+    first = int(np.flatnonzero(~np.isfinite(draws.read([chain], [draw])[0, 0]))[0])
+    more = f", as {lost.sum():,} of {plural(lost.size, 'draw')} have" if lost.sum() > 1 else ""
+    raise DataError(
+        f"{form.named(chain, draw)} has NaN or infinity in '{draws.arrays[first].name}'{more}: leave such draws or "
+        "their chains out (the statistic `divergent` of draws from `sample` excuses steps that it marks)"
+    )
 
 
 BY = ("weights", "activations", "centred", "correlation")
@@ -889,7 +917,11 @@ def _source(draws: Any, symmetry: Symmetry, posterior: NetworkPosterior | None) 
             raise DataError(f"draws ({draws.path}) are a selection of parameters: pass all of them")
         again = PosteriorDraws if isinstance(draws, PosteriorDraws) else lambda moved, _: moved
         tree = _tree_of(draws.layout, symmetry, posterior)
-        return draws, _Form(lambda moved: again(moved, posterior), tree, lambda values: values)
+
+        def named(chain: int, draw: int) -> str:
+            return f"{draws.path}: draw {draws.draw_ids[draw]} of chain {draws.chain_ids[chain]}"
+
+        return draws, _Form(lambda moved: again(moved, posterior), tree, lambda values: values, named)
     if isinstance(draws, list | tuple) and len(draws) and not _is_numbers(draws[0]):
         return _of_trees(draws, symmetry)
     try:
@@ -920,7 +952,12 @@ def _source(draws: Any, symmetry: Symmetry, posterior: NetworkPosterior | None) 
     def shaped(values: np.ndarray) -> np.ndarray:
         return values[0] if flat else values
 
-    return source, _Form(lambda moved: shaped(moved.read()), _tree_of(layout, symmetry, posterior), shaped)
+    return source, _Form(
+        lambda moved: shaped(moved.read()),
+        _tree_of(layout, symmetry, posterior),
+        shaped,
+        lambda chain, draw: f"draws[{draw}]" if flat else f"draws[{chain}, {draw}]",
+    )
 
 
 def _is_numbers(first: Any) -> bool:
@@ -950,7 +987,7 @@ def _of_trees(draws: Sequence[Any], symmetry: Symmetry) -> tuple[Draws, _Form]:
         found = [[source.tree(moved.read([c], [s])[0, 0]) for s in range(moved.draws)] for c in range(moved.chains)]
         return found if chained else found[0]
 
-    return source, _Form(given, source.tree, lambda values: values if chained else values[0])
+    return source, _Form(given, source.tree, lambda values: values if chained else values[0], source.named)
 
 
 def _tree_of(layout: Layout, symmetry: Symmetry, posterior: NetworkPosterior | None) -> Callable[[np.ndarray], Any]:

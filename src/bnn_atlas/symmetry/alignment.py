@@ -246,7 +246,7 @@ class Aligner:
                 state["total"] = np.zeros(self._draws.size)
         for chains, draws, theta in self._pass():
             state["digests"][self._lot] = np.frombuffer(_digest(theta), np.uint8)
-            usable = _finite(theta)
+            usable = finite_draws(theta)
             state["finite"][chains, draws] = usable
             for chain, rows, kept in zip(range(*chains.indices(chains_there)), theta, usable, strict=True):
                 if self._at_once and "total" not in state:
@@ -620,7 +620,7 @@ def _digest(theta: np.ndarray) -> bytes:
     return sha256(np.ascontiguousarray(theta).data).digest()
 
 
-def _finite(theta: np.ndarray) -> np.ndarray:
+def finite_draws(theta: np.ndarray) -> np.ndarray:
     """Which draws [...] of theta [..., P] are finite; if a sum is not, all numbers are looked at."""
     with np.errstate(over="ignore", invalid="ignore"):
         found = np.isfinite(theta.sum(axis=-1))
