@@ -658,6 +658,11 @@ def test_modules_and_networks_in_settings_start_at_networks_too() -> None:
     of_nnx = atlas.posterior_of(modules[0], X, Y, likelihood="heteroscedastic")
     made = atlas.sample(of_nnx, "deep_ensemble", modules)
     np.testing.assert_array_equal(made["outputs/kernel"][1, 0], modules[1].outputs.kernel[...])
+    lists = [[np.full((2, 5), seed), np.full(5, float(seed))] for seed in range(2)]
+    of_list = atlas.posterior_of(lambda p, x: jnp.tanh(x @ p[0]) @ p[1], X, Y, start=[1.0 * each for each in lists[1]])
+    for given in (lists, [np.stack(each) for each in zip(*lists, strict=True)]):
+        found = atlas.sample(of_list, "deep_ensemble", jax.tree.map(lambda a: a.astype(float), given))
+        np.testing.assert_array_equal(found["1"][:, 0], [[0.0] * 5, [1.0] * 5])
     model = {"kind": "mlp", "hidden": [3]}
     posterior = atlas.build_posterior(X, Y, {"model": model, "likelihood": {"kind": "learned_noise"}})
     starts = atlas.starting_points(posterior, 3, seed=5)

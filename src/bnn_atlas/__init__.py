@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bnn_atlas.export.reference_posterior import Reference, open_reference
-    from bnn_atlas.library.alignment import Alignment, Symmetry, align
+    from bnn_atlas.library.alignment import Alignment, align
     from bnn_atlas.library.draws import PosteriorDraws, open_pool, sample, starting_points
     from bnn_atlas.library.estimators import AtlasClassifier, AtlasRegressor
     from bnn_atlas.library.posteriors import NetworkPosterior, build_posterior, posterior_of
     from bnn_atlas.library.predictions import predict, predict_draws, score, to_arviz
+    from bnn_atlas.library.symmetries import Symmetry
     from bnn_atlas.runtime import configure
 
 __all__ = [
@@ -42,7 +43,8 @@ _ELSEWHERE = {
     "configure": "bnn_atlas.runtime",
     "Reference": "bnn_atlas.export.reference_posterior",
     "open_reference": "bnn_atlas.export.reference_posterior",
-    **dict.fromkeys(("Alignment", "Symmetry", "align"), "bnn_atlas.library.alignment"),
+    "Symmetry": "bnn_atlas.library.symmetries",
+    **dict.fromkeys(("Alignment", "align"), "bnn_atlas.library.alignment"),
     **dict.fromkeys(("AtlasClassifier", "AtlasRegressor"), "bnn_atlas.library.estimators"),
     **dict.fromkeys(("predict", "predict_draws", "score", "to_arviz"), "bnn_atlas.library.predictions"),
     **dict.fromkeys(("NetworkPosterior", "build_posterior", "posterior_of"), "bnn_atlas.library.posteriors"),

@@ -402,10 +402,12 @@ def _vectors(posterior: NetworkPosterior, starts: Any, seed: int) -> Any:
 
     from bnn_atlas.library.networks import Networks, is_numbers
 
-    leaf = not isinstance(starts, list | tuple) and jax.tree_util.all_leaves([starts])
+    listed = isinstance(starts, list | tuple)
     layout = posterior.density.layout
     networks = Networks(layout, posterior.as_pytree(np.zeros(layout.size, posterior.dtype)), posterior.dtype)
-    if leaf or not jax.tree.leaves(starts) or (is_numbers(starts) and not networks.stacked(starts)):
+    if not jax.tree.leaves(starts) or (not listed and jax.tree_util.all_leaves([starts])):
+        return starts
+    if listed and is_numbers(starts[0]) and not networks.stacked(starts):
         return starts
     found = networks.arrays(starts)
     vectors = np.array(starting_points(posterior, len(next(iter(found.values()))), seed=seed))

@@ -255,13 +255,13 @@ def named_leaves(tree: Any, what: str = "start") -> tuple[dict[str, Any], Any]:
     return dict(zip(names, (leaf for _, leaf in pairs), strict=True)), structure
 
 
-def is_numbers(values: Any) -> bool:
-    """Whether this is an array, a frame, or a list of numbers or of arrays, and not a pytree or a list of these."""
-    while isinstance(values, list | tuple) and len(values) and not hasattr(values, "_fields"):
-        values = values[0]
-        if hasattr(values, "shape"):
-            return True
-    return isinstance(values, int | float) or hasattr(values, "shape") or hasattr(values, "__array__")
+def is_numbers(first: Any) -> bool:
+    """Whether the first element of a list is a number or a part of an array, and not a pytree."""
+    while isinstance(first, list | tuple) and len(first) and not hasattr(first, "_fields"):
+        first = first[0]
+        if hasattr(first, "shape"):
+            return not first.shape
+    return isinstance(first, int | float) or hasattr(first, "shape") or hasattr(first, "__array__")
 
 
 class Networks:

@@ -1,0 +1,343 @@
+"""Which units of a network can be exchanged: written by hand as in git-re-basin, or found."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from bnn_atlas.config.language.base import plural
+from bnn_atlas.data import DataError
+from bnn_atlas.library.given import Trees, difference
+from bnn_atlas.library.posteriors import NetworkPosterior
+from bnn_atlas.models.layout import Layout
+from bnn_atlas.symmetry.groups import LARGEST_GROUP, Group, InnerGroup, Place, SymmetryError, scales_of, signs_of
+from bnn_atlas.symmetry.groups import Symmetry as Groups
+from bnn_atlas.symmetry.layers import free_symmetry
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from bnn_atlas.symmetry.features import Features, Statistic
+
+Entry = str | tuple[str | int, ...] | None
+FeaturesOf = Callable[[Groups, np.ndarray, "Statistic"], "Features"]
+
+
+class Symmetry:
+    """Which units of a network can be exchanged, and where they index the parameters.
+
+    Written by hand in the notation of git-re-basin (Ainsworth et al. 2023), for each array the group of units that
+    indexes each axis, or None:
+
+        Symmetry({"fc1.weight": ("h", None), "fc1.bias": ("h",), "fc2.weight": (None, "h"), "fc2.bias": (None,)})
+
+    An axis that is a product, such as that of a flattened map, is a tuple of sizes and one group, the outermost first:
+    `(49, "c")` for 49 positions with the channels c innermost, `("c", 49)` for channels outermost as in PyTorch.
+    `Symmetry.of` finds groups automatically.
+    """
+
+    def __init__(
+        self,
+        axes: Mapping[str, Sequence[Entry]],
+        *,
+        signs: Collection[str] = (),
+        scales: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
+        """A symmetry by hand; sizes are checked when it meets parameters.
+
+        Args:
+            axes: name of an array -> one entry for each of its axes. Every array with axes has to be named.
+            signs: groups whose units can change sign (tanh): incoming and outgoing parameters times -1.
+            scales: groups whose units can be rescaled (relu) -> names or patterns of their incoming arrays, which are
+                multiplied by a factor; their other arrays are divided by it.
+
+        Raises:
+            DataError: the notation is wrong, or a group indexes only one axis.
+        """
+        self.undecided: dict[str, str] = {}
+        """`name, axis k` -> why it could not be decided whether its entries are exchangeable; they are left alone."""
+        self._found: Groups | None = None
+        self._features: FeaturesOf | None = None
+        self._tree: Callable[[Any], Any] | None = None
+        self._axes = _notation(axes)
+        where: dict[str, list[str]] = {}
+        for name, entries in self._axes.items():
+            for axis, (group, _, _) in enumerate(entries):
+                if group:
+                    where.setdefault(group, []).append(f"{name}, axis {axis}")
+        if not where:
+            raise DataError("axes names no group of units: write its name where it indexes an axis, as in ('h', None)")
+        for group, places in where.items():
+            if len(places) == 1:
+                raise DataError(
+                    f"axes: the group '{group}' indexes {places[0]} alone, and exchanging its units there would change "
+                    "the network: name it also where the units are read"
+                )
+        self._signs, self._scales = tuple(signs), dict(scales or {})
+        if isinstance(signs, str) or not isinstance(scales or {}, Mapping):
+            raise DataError(
+                "signs is a list of groups, and scales names the incoming arrays of groups: {'h': ['fc1.*']}"
+            )
+        for what, names in (("signs", self._signs), ("scales", self._scales)):
+            for name in names:
+                if name not in where:
+                    raise DataError(f"{what}: there is no group '{name}'; there are {', '.join(where)}")
+        self._names = tuple(where)
+
+    @classmethod
+    def of(
+        cls,
+        network: Any,
+        x: "ArrayLike | None" = None,
+        start: Any = None,
+        *,
+        classes: int = 0,
+        vocabulary: int = 0,
+        seed: int = 0,
+    ) -> "Symmetry":
+        """The symmetry of a network, found automatically.
+
+        For a posterior of this library, or settings of its network, it is known. For Flax modules and functions, the
+        program of the network is traced: units that can be exchanged are found through products, convolutions, sums,
+        functions of single numbers, norms, reshapes and reductions. What cannot be decided is left alone and named in
+        `undecided`. Every group is verified at random parameters and rows: the outputs stay the same to rounding.
+
+        Args:
+            network: what `build_posterior` or `posterior_of` returns; settings as for `build_posterior`; a Flax module
+                (linen or nnx); or a function of parameters and rows.
+            x: rows [n, ...]; not needed for a posterior.
+            start: parameters, needed for a function.
+            classes: number of classes, for settings with a categorical likelihood.
+            vocabulary: number of token ids, for sequences.
+            seed: seed of the verification.
+
+        Raises:
+            DataError: an argument is missing or of the wrong kind.
+            ShapeError: the network does not accept rows of this shape.
+            SymmetryError: no units can be exchanged.
+        """
+        from bnn_atlas import arrays
+        from bnn_atlas.config.language.base import MOST, WIDEST, validated
+        from bnn_atlas.config.parts.posterior import PosteriorConfig
+        from bnn_atlas.library.networks import user_network
+        from bnn_atlas.library.posteriors import _density, section
+
+        seed = arrays.seed(seed)
+        if isinstance(network, NetworkPosterior):
+            layout = network.density.layout
+            if network.user is None:
+                shape = tuple(network.data.x.shape[1:])
+                return cls._of_model(network.config.model, layout, shape, network.vocabulary)
+            if not len(network.rows[1]):
+                raise DataError("network is the posterior of a density alone: write its symmetry, Symmetry({...})")
+            return cls._of_user(network.user, layout, np.asarray(network.rows[0]), seed)
+        if x is None:
+            raise DataError("x is missing: pass some rows that the network takes")
+        vocabulary = arrays.count(vocabulary, "vocabulary", 0, MOST)
+        rows = arrays.rows(x, np.float32, vocabulary=vocabulary)
+        if isinstance(network, Mapping):
+            config = validated(PosteriorConfig, section(network), "network")
+            classes = arrays.count(classes, "classes", 0, WIDEST)
+            posterior, _ = _density(config, rows, classes, vocabulary)
+            return cls._of_model(config.model, posterior.layout, rows.shape[1:], vocabulary)
+        user = user_network(network, rows[:2], start)
+        return cls._of_user(user, user.network.layout, rows, seed)
+
+    @classmethod
+    def _of_model(cls, model: Any, layout: Layout, shape: tuple[int, ...], vocabulary: int) -> "Symmetry":
+        """The symmetry of a network of this library."""
+        made = cls._made(free_symmetry(model, layout))
+        outputs = next(p.fan_out for p in reversed(layout.parameters) if p.role == "weight")
+
+        def features(symmetry: Groups, x: np.ndarray, statistic: "Statistic") -> "Features":
+            from bnn_atlas.symmetry.features import activation_features
+
+            return activation_features(model, symmetry, shape, x, statistic, outputs=outputs, vocabulary=vocabulary)
+
+        made._features = features
+        return made
+
+    @classmethod
+    def _of_user(cls, user: Any, layout: Layout, rows: np.ndarray, seed: int) -> "Symmetry":
+        """The symmetry of a user's network, from its program."""
+        from bnn_atlas.symmetry.tracing import program_features, traced_symmetry
+
+        few = rows[:MOST_CHECKED].astype(np.int32 if rows.dtype.kind in "iu" else user.dtype)
+        found = traced_symmetry(user.of_arrays, user.network.layout, few, user.dtype, seed)
+        if not found.symmetry.groups:
+            told = "".join(f"; {place}: {why}" for place, why in found.undecided.items())
+            raise SymmetryError(f"{user.name} has no units that are known to be exchangeable{told}")
+        made = cls._made(Groups(layout, found.symmetry.groups))
+        made.undecided, made._tree = found.undecided, user.tree
+
+        def features(symmetry: Groups, x: np.ndarray, statistic: "Statistic") -> "Features":
+            wanted = np.int32 if x.dtype.kind in "iu" else user.dtype
+            return program_features(found, symmetry, x.astype(wanted), statistic)
+
+        made._features = features
+        return made
+
+    @classmethod
+    def _made(cls, found: Groups) -> "Symmetry":
+        made = cls.__new__(cls)
+        made._found, made._features, made._tree, made.undecided = found, None, None, {}
+        made._names = tuple(group.name for group in found.groups)
+        return made
+
+    @property
+    def groups(self) -> dict[str, int | None]:
+        """Group -> number of units; None for a symmetry by hand, which learns them from parameters."""
+        found = () if self._found is None else self._found.groups
+        return dict.fromkeys(self._names) | {group.name: group.size for group in found}
+
+    @property
+    def names(self) -> set[str]:
+        """Names of the arrays."""
+        return set(self._axes) if self._found is None else {p.name for p in self._found.layout.parameters}
+
+    def __repr__(self) -> str:
+        """The groups with their places, and what was left alone."""
+        lines = [f"Symmetry of {plural(len(self._names), 'group')} of units"]
+        if self._found is None:
+            for name in self._names:
+                lines.append(f"  {name}: {', '.join(_places_by_hand(self._axes, name))}")
+        else:
+            for group in self._found.groups:
+                kinds = [name for name, of in (("scale", scales_of), ("sign", signs_of)) if of(group)]
+                free = "".join(f", {name} free" for name in kinds)
+                if isinstance(group, InnerGroup):
+                    free = f", inside {group.inside}{free}"
+                places = ", ".join(f"{place.array} axis {place.axis}" for place in group.places)
+                lines.append(f"  {group.name}, {plural(group.size, 'unit')}{free}: {places}")
+        lines += [f"  undecided, left alone: {place} ({why})" for place, why in self.undecided.items()]
+        return "\n".join(lines)
+
+    def apply(self, parameters: Any, permutations: Mapping[str, "ArrayLike"]) -> Any:
+        """A pytree of parameters with its units reordered: unit `p[i]` of a group is put at place i.
+
+        Args:
+            parameters: a pytree with the names of this symmetry.
+            permutations: group -> permutation [n]; groups that are left out keep their order. Units inside others, such
+                as those of attention heads, are numbered through all of these, and follow their outer units.
+
+        Raises:
+            DataError: the parameters do not fit, or a group is unknown.
+            SymmetryError: an array is not a permutation.
+        """
+        from bnn_atlas.symmetry.permutation import transform, within
+
+        given = Trees([[parameters]], None if self._found is None else self._found.layout)
+        symmetry = self.bound(given.layout)
+        if unknown := [name for name in permutations if name not in self._names]:
+            raise DataError(f"permutations: there is no group '{unknown[0]}'; there are {', '.join(self._names)}")
+        parts: dict[str, np.ndarray] = {}
+        for group in symmetry.groups:
+            usual = np.arange(group.size)
+            if isinstance(group, InnerGroup):
+                outer = parts[group.inside]
+                usual = within(usual.reshape(len(outer), -1) % (group.size // len(outer)), outer)
+            part = parts[group.name] = np.asarray(permutations.get(group.name, usual))
+            if not np.array_equal(np.sort(part, axis=None), np.arange(group.size)):
+                raise SymmetryError(f"permutations['{group.name}'] is not a permutation of 0 to {group.size - 1}")
+        units = symmetry.join(parts.values())
+        return given.tree(transform(symmetry, given.read()[0], units[None])[0])
+
+    def bound(self, layout: Layout) -> Groups:
+        """The groups for parameters with this layout; DataError if names, numbers of axes or sizes do not fit."""
+        shapes = {p.name: p.shape for p in layout.parameters}
+        if self._found is not None:
+            ours = {p.name: p.shape for p in self._found.layout.parameters}
+            if ours != shapes:
+                raise DataError(f"draws are not of the network of this symmetry: {difference(shapes, ours)}")
+            return Groups(layout, self._found.groups)
+        for name in self._axes:
+            if name not in shapes:
+                close = get_close_matches(name, shapes, n=1) or list(shapes)[:5]
+                raise DataError(f"axes: there is no parameter '{name}'; there is {', '.join(close)}")
+        for name, shape in shapes.items():
+            if name not in self._axes and shape:
+                raise DataError(
+                    f"axes does not name '{name}' {list(shape)}: say what indexes it; "
+                    f"({', '.join(['None'] * len(shape))}{',' * (len(shape) == 1)}) if nothing does"
+                )
+        found = tuple(self._group(name, shapes) for name in self._names)
+        for group in found:
+            if group.size > LARGEST_GROUP:
+                raise SymmetryError(f"{group.name} has {group.size:,} units; at most {LARGEST_GROUP:,} are possible")
+        return Groups(layout, found)
+
+    def _group(self, name: str, shapes: Mapping[str, tuple[int, ...]]) -> Group:
+        """A group written by hand, at arrays of these shapes."""
+        patterns = self._scales.get(name, ())
+        for pattern in patterns:
+            if not any(fnmatchcase(array, pattern) for array in self._axes):
+                raise DataError(f"scales['{name}']: no array matches '{pattern}'; there are {', '.join(self._axes)}")
+        places, size, first = [], 0, ""
+        for array, entries in self._axes.items():
+            shape = shapes[array]
+            if len(shape) != len(entries):
+                raise DataError(
+                    f"axes['{array}'] has {len(entries)} of {len(shape)} entries, one for each axis of the array "
+                    f"{list(shape)}"
+                )
+            for axis, (group, blocks, inner) in enumerate(entries):
+                if group != name:
+                    continue
+                count, rest = divmod(shape[axis], blocks * inner)
+                here = f"{array}, axis {axis}"
+                if rest:
+                    raise DataError(
+                        f"axes: {here} has {shape[axis]} entries, which are not a multiple of {blocks * inner}"
+                    )
+                if size not in (0, count):
+                    raise DataError(f"axes: the group '{name}' has {size} units in {first}, and {count} in {here}")
+                size, first = count, first or here
+                incoming = any(fnmatchcase(array, pattern) for pattern in patterns)
+                places.append(Place(array, axis, incoming, 0, blocks, inner))
+        freedoms = (("scale",) if patterns else ()) + (("sign",) if name in self._signs else ())
+        return Group(name, size, tuple(places), cast(Any, freedoms))
+
+
+MOST_CHECKED = 8
+"""Number of rows at which symmetries are verified."""
+
+
+def _notation(axes: Any) -> dict[str, list[tuple[str, int, int]]]:
+    """Array -> for each axis the group ('' for none), and how many blocks and inner positions there are."""
+    if not isinstance(axes, Mapping) or not axes:
+        raise DataError("axes maps names of arrays to groups, such as {'fc1.weight': ('h', None), ...}")
+    found: dict[str, list[tuple[str, int, int]]] = {}
+    for name, entries in axes.items():
+        if isinstance(entries, str) or not isinstance(entries, Sequence):
+            raise DataError(
+                f"axes['{name}'] is {entries!r:.40}: write a tuple with one entry for each axis, as in ('h',)"
+            )
+        found[name] = [_entry(name, entry) for entry in entries]
+    return found
+
+
+def _entry(name: str, entry: Any) -> tuple[str, int, int]:
+    if entry is None:
+        return "", 1, 1
+    if isinstance(entry, str) and entry:
+        return entry, 1, 1
+    parts = list(entry) if isinstance(entry, tuple) else []
+    named = [k for k, part in enumerate(parts) if isinstance(part, str) and part]
+    sizes = [part for part in parts if isinstance(part, int) and not isinstance(part, bool) and part > 0]
+    if len(named) != 1 or len(sizes) != len(parts) - 1:
+        raise DataError(
+            f"axes['{name}'] has the entry {entry!r:.40}: write the name of a group, None, or a tuple of sizes and one "
+            "name, such as (49, 'c')"
+        )
+    at = named[0]
+    return parts[at], prod(parts[:at]), prod(parts[at + 1 :])
+
+
+def _places_by_hand(axes: Mapping[str, list[tuple[str, int, int]]], group: str) -> Iterator[str]:
+    for array, entries in axes.items():
+        for axis, (name, _, _) in enumerate(entries):
+            if name == group:
+                yield f"{array} axis {axis}"
