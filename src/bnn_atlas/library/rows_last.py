@@ -12,7 +12,7 @@ from jax import Array
 from jax import numpy as jnp
 from jax.extend import core
 
-from bnn_atlas.symmetry.tracing import ELEMENTWISE
+from bnn_atlas.symmetry.programs import ELEMENTWISE, bind, evaluate
 
 CALLS = ("jit", "pjit")
 CUSTOM = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
@@ -38,7 +38,8 @@ def rows_last(function: Callable[[Any, Array], Array]) -> Callable[[Any, Array],
     def turned(parameters: Any, x: Array) -> Array:
         example = jax.ShapeDtypeStruct((x.shape[-1], *x.shape[:-1]), x.dtype)
         program = jax.make_jaxpr(function)(parameters, example)
-        (outputs,) = _evaluate(program.jaxpr, program.consts, [*jax.tree.leaves(parameters), Last(x)])
+        inputs = [*jax.tree.leaves(parameters), Last(x)]
+        ((outputs,), _) = evaluate(program.jaxpr, program.consts, inputs, _apply)
         return _last(outputs)
 
     return turned
@@ -75,24 +76,12 @@ def _first(value: Any) -> Any:
     return jnp.moveaxis(value.array, -1, 0) if isinstance(value, Last) else value
 
 
-def _evaluate(program: Any, constants: Any, inputs: list[Any]) -> list[Any]:
-    values: dict[Any, Any] = dict(zip((*program.constvars, *program.invars), (*constants, *inputs), strict=True))
-
-    def value_of(variable: Any) -> Any:
-        return variable.val if isinstance(variable, core.Literal) else values[variable]
-
-    for equation in program.eqns:
-        outputs = _apply(equation, [value_of(variable) for variable in equation.invars])
-        values.update(zip(equation.outvars, outputs, strict=True))
-    return [value_of(variable) for variable in program.outvars]
-
-
 def _apply(equation: Any, inputs: list[Any]) -> list[Any]:
     name, params = equation.primitive.name, equation.params
     if not any(isinstance(value, Last) for value in inputs):
-        return _bind(equation, inputs)
+        return bind(equation, inputs)
     if name in CALLS:
-        return _evaluate(params["jaxpr"].jaxpr, params["jaxpr"].consts, inputs)
+        return evaluate(params["jaxpr"].jaxpr, params["jaxpr"].consts, inputs, _apply)[0]
     if name == "dot_general" and isinstance(inputs[0], Last) and not isinstance(inputs[1], Last):
         (of_rows, of_weights), (batch, _) = params["dimension_numbers"]
         x, weights = inputs[0].array, inputs[1]
@@ -104,12 +93,12 @@ def _apply(equation: Any, inputs: list[Any]) -> list[Any]:
     one = len(equation.outvars) == 1
     if one and name in ELEMENTWISE and all(variable.aval.ndim in (0, len(shape)) for variable in equation.invars):
         last = [value if number else _last(value) for value, number in zip(inputs, numbers, strict=True)]
-        return [Last(*_bind(equation, last))]
+        return [Last(*bind(equation, last))]
     if name in CUSTOM and _is_elementwise(equation):
         # The program is for arrays [rows, ...], but does not look at places.
         last = [value if number else _last(value).reshape(shape) for value, number in zip(inputs, numbers, strict=True)]
-        return [Last(output.reshape(*shape[1:], shape[0])) for output in _bind(equation, last)]
-    return _bind(equation, [_first(value) for value in inputs])
+        return [Last(output.reshape(*shape[1:], shape[0])) for output in bind(equation, last)]
+    return bind(equation, [_first(value) for value in inputs])
 
 
 def _is_elementwise(equation: Any) -> bool:
@@ -120,11 +109,3 @@ def _is_elementwise(equation: Any) -> bool:
     name = equation.primitive.name
     inner = equation.params.get("jaxpr" if name in CALLS else CUSTOM.get(name))
     return name in ELEMENTWISE if inner is None else all(map(_is_elementwise, inner.jaxpr.eqns))
-
-
-def _bind(equation: Any, inputs: list[Any]) -> list[Any]:
-    """Outputs of an operation."""
-    found = equation.primitive.get_bind_params(equation.params)
-    functions, params = found if isinstance(found, tuple) else ((), found)
-    outputs = equation.primitive.bind(*functions, *inputs, **params)
-    return list(outputs) if equation.primitive.multiple_results else [outputs]
