@@ -113,6 +113,19 @@ def test_a_users_network_and_another_method() -> None:
         ensemble.save("never")
 
 
+@pytest.mark.parametrize("likelihood", ["learned_noise", {"kind": "heteroscedastic", "head": "softplus"}])
+def test_another_likelihood_has_its_noise_in_the_units_of_the_targets(likelihood: Any, tmp_path: Path) -> None:
+    model = AtlasRegressor(hidden=(8,), likelihood=likelihood, method=SHORT, chains=2, random_state=0).fit(X, Y)
+    mean, sd, quantiles, means, noises = model.predict(X, return_std=True, quantiles=[0.5], return_draws=True)
+    np.testing.assert_allclose(sd, np.sqrt(means.var(axis=0) + (noises**2).mean(axis=0)), rtol=1e-3)
+    np.testing.assert_allclose(quantiles[0], mean, atol=sd.max())
+    assert (np.ptp(noises, axis=1).max() == 0) == (likelihood == "learned_noise")
+    model.save(tmp_path / "mine")
+    np.testing.assert_array_equal(AtlasRegressor.load(tmp_path / "mine").predict(X), mean)
+    with pytest.raises(ValueError, match="that of classes is categorical"):
+        AtlasClassifier(likelihood="gaussian").fit(X, Y > 0)
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -122,6 +135,9 @@ def test_a_users_network_and_another_method() -> None:
         ({"hidden": (0,)}, "hidden"),
         ({"method": "mclmcc"}, "mclmcc"),
         ({"training": {"epochs": 3}}, "epochs"),
+        ({"likelihood": "categorical"}, "y "),
+        ({"likelihood": "gausian"}, "gausian"),
+        ({"likelihood": lambda outputs, targets: -((outputs - targets) ** 2)}, "likelihood is a function"),
     ],
 )
 def test_wrong_arguments_are_refused(changed: dict[str, Any], words: str) -> None:

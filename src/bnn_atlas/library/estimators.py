@@ -43,6 +43,7 @@ class _Estimator(BaseEstimator, ABC):
         hidden: Sequence[int] = (16, 16),
         activation: str = "relu",
         network: Any = None,
+        likelihood: Any = None,
         prior: Any = "standard_normal",
         method: str | Mapping[str, Any] | None = None,
         chains: int = 4,
@@ -54,6 +55,7 @@ class _Estimator(BaseEstimator, ABC):
         self.hidden = hidden
         self.activation = activation
         self.network = network
+        self.likelihood = likelihood
         self.prior = prior
         self.method = method
         self.chains = chains
@@ -85,12 +87,14 @@ class _Estimator(BaseEstimator, ABC):
 
     def _posterior(self, x: np.ndarray, y: np.ndarray, classes: int) -> NetworkPosterior:
         prior = {"kind": self.prior} if isinstance(self.prior, str) else self.prior
+        likelihood = self._likelihood if self.likelihood is None else self.likelihood
+        likelihood = {"kind": likelihood} if isinstance(likelihood, str) else likelihood
         if self.network is not None:
-            return posterior_of(self.network, x, y, likelihood=self._likelihood, prior=prior, classes=classes)
+            return posterior_of(self.network, x, y, likelihood=likelihood, prior=prior, classes=classes)
         if not isinstance(self.hidden, Sequence | np.ndarray):
             raise ValueError(f"hidden is {self.hidden!r:.80}: pass the widths of the hidden layers, such as (16, 16)")
         model = {"kind": "mlp", "hidden": list(self.hidden), "activation": self.activation}
-        settings = {"model": model, "likelihood": {"kind": self._likelihood}, "prior": prior}
+        settings = {"model": model, "likelihood": likelihood, "prior": prior}
         return build_posterior(x, y, settings, classes=classes)
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:
@@ -184,14 +188,17 @@ class _Estimator(BaseEstimator, ABC):
 
 
 class AtlasRegressor(RegressorMixin, _Estimator):
-    """Regression by a Bayesian neural network whose second output is the noise, sampled by MILE by default.
+    """Regression by a Bayesian neural network, sampled by MILE by default.
 
     Inputs and targets are standardised internally; all results are in the units of the data passed in.
 
     Args:
         hidden: widths of the hidden layers.
         activation: activation of the hidden units.
-        network: instead of `hidden` and `activation`, a Flax module with two outputs, as in `bnn_atlas.posterior_of`.
+        network: instead of `hidden` and `activation`, a Flax module, as in `bnn_atlas.posterior_of`, with the number of
+            outputs that the likelihood needs.
+        likelihood: kind of the likelihood of the standardised targets, or its settings; None for `heteroscedastic`,
+            whose second output of the network is the noise. A function belongs to `bnn_atlas.posterior_of`.
         prior: kind of the prior, or its settings.
         method: kind of a method, or `kind` and settings; None for MILE with 10,000 tuning steps and 500 draws per
             chain.
@@ -207,6 +214,11 @@ class AtlasRegressor(RegressorMixin, _Estimator):
 
     def fit(self, x: Any, y: Any) -> Self:
         """Sample the posterior given rows x [n, d] and targets y [n]."""
+        if callable(self.likelihood):
+            raise ValueError(
+                "likelihood is a function, of which the noise of predictions is not known: pass a kind or settings, or "
+                "use posterior_of and sample"
+            )
         x, y = validate_data(self, x, y, dtype=np.float64, y_numeric=True)
         y = y.astype(np.float64)
         self._shift, self._unit = y.mean(), y.std() or 1.0
@@ -268,7 +280,8 @@ class AtlasRegressor(RegressorMixin, _Estimator):
 class AtlasClassifier(ClassifierMixin, _Estimator):
     """Classification by a Bayesian neural network, sampled by MILE by default.
 
-    Inputs are standardised internally. Takes the arguments of `AtlasRegressor`; a `network` has one output per class.
+    Inputs are standardised internally. Takes the arguments of `AtlasRegressor`; a `network` has one output per class,
+    and the likelihood is `categorical`.
     """
 
     _likelihood = "categorical"
@@ -276,6 +289,8 @@ class AtlasClassifier(ClassifierMixin, _Estimator):
 
     def fit(self, x: Any, y: Any) -> Self:
         """Sample the posterior given rows x [n, d] and labels y [n]."""
+        if self.likelihood is not None:
+            raise ValueError(f"likelihood is {self.likelihood!r:.40}, but that of classes is categorical: leave it out")
         x, y = validate_data(self, x, y, dtype=np.float64)
         check_classification_targets(y)
         encoder = LabelEncoder().fit(y)
