@@ -24,7 +24,7 @@ class MemoryPool:
         self.values = dict(statistics or {})
         self.chunk = chunk
         self.attributes = dict(attributes or {})
-        size = draws.shape[2]
+        self.size = size = draws.shape[2]
         self.layout = layout or Layout((Parameter("layer0.weight", (size,), "weight", 0, 1, size),))
         self.largest = 0
 

@@ -25,7 +25,8 @@ rule sample:
     params:
         **run_settings(INPUTS, "posterior", "method", "stopping"),
         **code_hash_of_run(INPUTS),
-        **named(seed=INPUTS.seed),
+        seed=INPUTS.of_block,
+        **told(sections=INPUTS.sections),
     message:
         "Sampling {wildcards.run} (split {wildcards.split}, block {wildcards.block})"
     script:

@@ -218,6 +218,8 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
     for name in config.export:
         if name not in known:
             raise ConfigError(f"{source}: export: no run '{name}'{near_or_all(name, 'there are', config.runs, known)}")
+        if any(run.config.reduces_draws for runs in runs_at.values() for run in by_name(runs).get(name, ())):
+            raise ConfigError(f"{source}: export: '{name}' keeps no draws to pack; set its keep_draws: all")
     return studies
 
 

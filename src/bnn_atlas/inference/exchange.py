@@ -1,4 +1,4 @@
-"""What draws predict whose layers are exchanged between the draws of a chain, and what draws predict for other rows."""
+"""Draws whose layers are exchanged between the draws of a chain, and what they predict."""
 
 from pathlib import Path
 
@@ -13,8 +13,6 @@ from bnn_atlas.traces.draws import ArrayDraws, Draws, evenly
 
 MOST_DRAWS = 200
 """Largest number of draws of all chains, but at least one for each layer in each chain."""
-DRAWS_OF_VALIDATION = 20
-"""Draws of each chain that predict validation rows."""
 MOST_BYTES = 2**28
 """Largest size of these draws; more are not exchanged, and there is no measurement."""
 
@@ -33,7 +31,9 @@ def exchanged_layers(layout: Layout, draws: np.ndarray) -> np.ndarray:
     return result
 
 
-def exchange_of(draws: Draws, predict: Predict, x: np.ndarray, y: np.ndarray, *, classes: int) -> Exchange:
+def exchange_of(
+    draws: Draws, predict: Predict, x: np.ndarray, y: np.ndarray, *, classes: int, of: int | None = None
+) -> Exchange:
     """Densities of the rows x [n, ...] with targets y [n] before and after exchanging layers of evenly spread draws.
 
     Without chains if the network has one layer, a chain has fewer draws than layers, or the draws would not fit in
@@ -45,45 +45,16 @@ def exchange_of(draws: Draws, predict: Predict, x: np.ndarray, y: np.ndarray, *,
         x: inputs.
         y: targets or labels.
         classes: number of classes, 0 for regression.
+        of: the number of chains of the run, if these are the draws of one block of its chains.
     """
-    layers = len(layers_of(draws.layout)[0])
-    each = evenly(draws.draws, max(layers, MOST_DRAWS // draws.chains))
-    size = draws.chains * len(each) * draws.size * draws.dtype.itemsize
+    layers, chains = len(layers_of(draws.layout)[0]), of or draws.chains
+    each = evenly(draws.draws, max(layers, MOST_DRAWS // chains))
+    size = chains * len(each) * draws.size * draws.dtype.itemsize
     if layers < 2 or len(each) < layers or size > MOST_BYTES:
         return Exchange(np.asarray(len(each)), *np.empty((2, 0, len(y))))
-    return Exchange(
-        np.asarray(len(each)),
-        *(
-            _log_densities(part, predict, x, y, classes)
-            for part in (_some(draws, each), _some(draws, each, exchanged=True))
-        ),
-    )
-
-
-def densities_of_validation(
-    draws: Draws, predict: Predict, x: np.ndarray, y: np.ndarray, *, classes: int, together: int
-) -> np.ndarray:
-    """Log [C, m] of the mean density of validation rows by at most `DRAWS_OF_VALIDATION` evenly spread draws a chain.
-
-    At most `together` rows count, evenly spread, and they are filled up to this number with copies of the first, so
-    that predictions of as many test rows and these share a compiled program. Empty for a single chain, without rows,
-    and for draws that would not fit in `MOST_BYTES`. Other arguments as in `exchange_of`.
-    """
-    each = evenly(draws.draws, DRAWS_OF_VALIDATION)
-    size = draws.chains * len(each) * draws.size * draws.dtype.itemsize
-    if draws.chains < 2 or not len(y) or not together or size > MOST_BYTES:
-        return np.empty((0, 0))
-    rows = evenly(len(y), together)
-    filled = np.concatenate([rows, np.repeat(rows[:1], together - len(rows))])
-    return _log_densities(_some(draws, each), predict, x[filled], y[filled], classes)[:, : len(rows)]
-
-
-def _some(draws: Draws, each: np.ndarray, *, exchanged: bool = False) -> ArrayDraws:
-    """These draws of all chains, in memory."""
     values = draws.read(draws=each)
-    values = exchanged_layers(draws.layout, values) if exchanged else values
-    return ArrayDraws(Path(draws.path), draws.layout, values, {}, draws.chain_ids, draws.draw_ids[each], {})
-
-
-def _log_densities(draws: Draws, predict: Predict, x: np.ndarray, y: np.ndarray, classes: int) -> np.ndarray:
-    return with_targets(summarise(draws, predict, x, y, classes=classes).log_density_by_chain)
+    densities = []
+    for theta in (values, exchanged_layers(draws.layout, values)):
+        part = ArrayDraws(Path(draws.path), draws.layout, theta, {}, draws.chain_ids, draws.draw_ids[each], {})
+        densities.append(with_targets(summarise(part, predict, x, y, classes=classes).log_density_by_chain))
+    return Exchange(np.asarray(len(each)), *densities)

@@ -29,7 +29,7 @@ def layers_of(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     return np.array(distinct), np.array([distinct.index(name) for name in names])
 
 
-def virial_of(posterior: Posterior, data: PosteriorData, draws: Draws) -> Virial:
+def virial_of(posterior: Posterior, data: PosteriorData, draws: Draws, of: int | None = None) -> Virial:
     """-theta . grad of log-likelihood and of log-prior at evenly spread draws of all chains, layer by layer.
 
     One gradient on all rows for each of at most `MOST_DRAWS` draws, and of at most `MOST_ROWS` rows together. If that
@@ -40,13 +40,18 @@ def virial_of(posterior: Posterior, data: PosteriorData, draws: Draws) -> Virial
         posterior: their posterior on one device, within a budget for `TOGETHER` draws.
         data: its rows.
         draws: all parameters of the draws.
+        of: the number of chains of the run, if these are the draws of one block of its chains: chains and draws are
+            then chosen as among all of them.
     """
     layout = posterior.layout
     names, layer = layers_of(layout)
     sizes = np.bincount(layer, [p.size for p in layout.parameters]).astype(np.int64)
     most = max(4, min(MOST_DRAWS, MOST_ROWS // max(1, len(data.y))))
-    chains = evenly(draws.chains, most // 2)
+    chains = evenly(of or draws.chains, most // 2)
     each = evenly(draws.draws, most // len(chains)) if draws.draws > 1 else np.empty(0, np.int64)
+    if of:
+        chains = chains[np.isin(chains, draws.chain_ids)]
+    own = np.flatnonzero(np.isin(draws.chain_ids, chains)) if of else chains
     likelihood, prior = np.full((2, len(chains), len(each), len(names)), np.nan)
 
     def one(data: Any, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -62,7 +67,7 @@ def virial_of(posterior: Posterior, data: PosteriorData, draws: Draws) -> Virial
     shared, mapped = place.share(data), place.map(one)
     for start in range(0, len(places), size):
         some = places[start : start + size]
-        theta = _read(draws, chains, each, some)
+        theta = _read(draws, own, each, some)
         filled = np.concatenate([theta, np.repeat(theta[:1], size - len(some), axis=0)])
         found = place.get(mapped(shared, place.put(filled.astype(data.prior.loc.dtype))))
         for target, values in zip((likelihood, prior), found, strict=True):

@@ -14,8 +14,9 @@ from bnn_atlas.config.parts.evaluation import OUTSIDE, AlignmentConfig
 from bnn_atlas.config.parts.figures import SurfaceConfig
 from bnn_atlas.config.parts.starts import StartConfig
 from bnn_atlas.config.runs.shared import SharedSplit, SharedStart, shared_split, shared_start
-from bnn_atlas.config.runs.studies import Run, by_name
+from bnn_atlas.config.runs.studies import Run, by_name, shown_runs
 from bnn_atlas.config.settings import Atlas
+from bnn_atlas.pipeline.figures import digest
 from bnn_atlas.pipeline.paths import Paths
 
 Wildcards = Any
@@ -296,6 +297,29 @@ class Inputs:
         """The seed of a run and split."""
         return self.run(w).config.seed_of(int(w.split))
 
+    def of_block(self, w: Wildcards) -> dict[str, Any]:
+        """The seed of a run and split and, if its draws are reduced while it is sampled, what decides what is left."""
+        run = self.run(w).config
+        seed, keep = {"seed": run.seed_of(int(w.split))}, run.keep_draws
+        if not run.reduces_draws:
+            return seed
+        kept = keep if isinstance(keep, str) else keep.model_dump(mode="json")
+        return {**seed, "reduced.keep_draws": kept, "reduced.chains": run.chains}
+
+    def sections(self, w: Wildcards) -> dict[str, Any] | None:
+        """What figures, and the marginals, need of a run that is reduced while it is sampled; None for other runs."""
+        run = self.run(w)
+        if not run.config.reduces_draws:
+            return None
+        found: dict[str, dict[str, Any]] = {"subset": {}, "grid": {}}
+        for study in self.atlas.studies.values():
+            for figure in study.figures.values():
+                if any(one is run for one in shown_runs(self.atlas.studies, study.name, figure.runs).values()):
+                    for name, section in found.items():
+                        if (settings := getattr(figure, name)) is not None:
+                            section[digest(settings)] = settings.model_dump(mode="json")
+        return {"prior_sd": run.config.prior_sd, **found}
+
     def identity(self, w: Wildcards) -> dict[str, Any]:
         """First columns of a run's rows in the tables."""
         run = self.run(w)
@@ -366,6 +390,10 @@ class Inputs:
         for name in what:
             if name not in named:
                 raise ConfigError(f"what = '{name}': no run, entry or study at this scale{did_you_mean(name, named)}")
+            if lost := [run.name for run in named[name] if run.config.reduces_draws]:
+                raise ConfigError(
+                    f"what = '{name}': '{lost[0]}' keeps no traces; set its keep_draws: all, or leave it out"
+                )
         return list(dict.fromkeys(file for name in what for file in self.paths.per_split(named[name], "traces.npz")))
 
     def grid_points(self, study: str) -> dict[str, dict[str, Any]]:

@@ -22,7 +22,7 @@ KEPT = "docs/results"
 """Folder in which the pages of all studies are kept."""
 OF_DRAWS = ("posterior", "method", "stopping")
 """Settings of a run that the rule `sample` gets."""
-NOT_IN_DRAWS = {"description", "evaluate", "chains_per_block", "referee"}
+NOT_IN_DRAWS = {"description", "evaluate", "chains_per_block", "keep_draws", "referee"}
 """Settings of a run that do not change its draws."""
 LENGTH = 12
 """Number of characters in a hash."""
@@ -141,7 +141,7 @@ def _run(run: Run, atlas: Atlas, inputs: Inputs) -> dict[str, Any]:
     for split in range(run.config.split.count):
         w = SimpleNamespace(study=run.study, run=run.name, split=str(split), block="0")
         folder = inputs.paths.of(run, split) + "/"
-        settings: dict[str, Any] = {"seed": run.config.seed_of(split)}
+        settings = inputs.of_block(w)
         for param in run_settings(inputs, *OF_DRAWS).values():
             settings |= param(w)
         starts = inputs.starts(w)

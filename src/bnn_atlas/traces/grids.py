@@ -5,7 +5,7 @@ the last bin is closed. Draws outside the limits and draws that are not finite a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -157,6 +157,16 @@ class BivariateGrids:
         """Density [x bin, y bin] of all draws; it integrates to the share inside the limits."""
         x, y = self.edges(pair)
         return self.counts[pair] / (self.draws * np.diff(x)[:, None] * np.diff(y))
+
+    def __add__(self, other: Self) -> Self:
+        """The histograms of the draws of both; ValueError if their pairs, limits or bins differ."""
+        same = self.pairs == other.pairs and np.array_equal(self.limits, other.limits) and self.bins == other.bins
+        if not same:
+            raise ValueError("histograms with other pairs, limits or bins cannot be added")
+        sums = {
+            name: getattr(self, name) + getattr(other, name) for name in ("counts", "outside", "nonfinite", "draws")
+        }
+        return replace(self, **sums)
 
     def save(self, path: str | Path) -> None:
         """Write an .npz file (atomic)."""

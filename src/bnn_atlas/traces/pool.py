@@ -14,6 +14,7 @@ import numpy as np
 from bnn_atlas.files import atomic
 from bnn_atlas.records import read, record_of
 from bnn_atlas.traces.draws import Draws, Index, positions
+from bnn_atlas.traces.reduced import ReducedBlock, is_reduced
 from bnn_atlas.traces.shard import TraceError, read_shards
 from bnn_atlas.traces.store import Trace, open_trace
 from bnn_atlas.traces.zarr_metadata import layout_hash
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 FORMAT = "bnn-atlas pool 1"
 STOPPING = "stopping"
 """Attribute of a trace that a rule may have stopped: the rule's `report`."""
+Block = Trace | ReducedBlock
 AGAIN = "Delete the pool, and run the rule pool, or call `sample` with the same arguments, again."
 """Advice for a pool that is not as it was written."""
 
@@ -36,9 +38,11 @@ class Pool(Draws):
     If a rule stopped blocks at different draws, the pool has the draws that all chains have. The pool's attribute
     `stopping` then has the rule's `alpha` and `planned_draws`, whether the rule `stopped` any block, and for each chain
     number the `draws` of the chain's block and the draw at which the chain `crossed` the rule's bound.
+
+    A pool of reduced blocks has all their statistics, and the scalars that they have.
     """
 
-    def __init__(self, path: Path, blocks: list[Trace]) -> None:
+    def __init__(self, path: Path, blocks: Sequence[Block]) -> None:
         first = blocks[0]
         self.path = path
         self.blocks = tuple(blocks)
@@ -67,9 +71,22 @@ class Pool(Draws):
         chain_idx, draw_idx = self._places(chains, draws)
         columns = positions(parameters, self.size, "parameter")
         out = np.empty((chain_idx.size, draw_idx.size, columns.size), dtype=self.dtype)
-        owners = self._owners(chain_idx)
-        read_shards(p for block, places, rows in owners for p in block.parts(out, places, rows, draw_idx, columns))
+        owners = list(self._owners(chain_idx))
+        read_shards(
+            part
+            for block, places, rows in owners
+            if isinstance(block, Trace)
+            for part in block.parts(out, places, rows, draw_idx, columns)
+        )
+        for block, places, rows in owners:
+            if isinstance(block, ReducedBlock):
+                out[places] = block.read(rows, draw_idx, columns)
         return out
+
+    @property
+    def reduced(self) -> tuple[Path, ...]:
+        """Folders of the blocks, in order, if they are reduced; empty for a pool of traces."""
+        return tuple(block.path for block in self.blocks if isinstance(block, ReducedBlock))
 
     def statistic(self, name: str, chains: Index = None, draws: Index = None) -> np.ndarray:
         """One statistic [c, s]; see `Draws.statistic`."""
@@ -81,7 +98,7 @@ class Pool(Draws):
             out[places] = block.statistic(name, rows, draw_idx)
         return out
 
-    def _owners(self, chain_idx: np.ndarray) -> Iterator[tuple[Trace, np.ndarray, np.ndarray]]:
+    def _owners(self, chain_idx: np.ndarray) -> Iterator[tuple[Block, np.ndarray, np.ndarray]]:
         """Each block that has some of the chains `chain_idx`, and their positions in `chain_idx` and in the block."""
         owner = self._block[chain_idx]
         for number in np.unique(owner):
@@ -98,7 +115,7 @@ def pool_traces(paths: Iterable[str | Path], destination: str | Path) -> None:
     (the message names both blocks), and, like `open_trace`, if a block is incomplete.
     """
     target = Path(destination)
-    blocks = sorted((open_trace(path) for path in paths), key=lambda block: int(block.chain_ids.min()))
+    blocks = sorted(map(_opened, paths), key=lambda block: int(block.chain_ids.min()))
     if not blocks:
         raise TraceError(f"no blocks to pool into {target}: give the path of at least one trace.")
     _check(blocks)
@@ -147,7 +164,7 @@ def open_pool(path: str | Path) -> Pool:
         raise TraceError(f"the pool {source} is damaged: {error!r}. {AGAIN}") from error
     if stated != FORMAT:
         raise TraceError(f"{source} has the format {stated!r}; this version reads {FORMAT!r}.")
-    blocks = [open_trace(block_path) for block_path, _ in entries]
+    blocks = [_opened(block_path) for block_path, _ in entries]
     if not blocks:
         raise TraceError(f"the pool {source} lists no blocks. {AGAIN}")
     draws = min(block.draws for block in blocks)
@@ -163,12 +180,16 @@ def open_pool(path: str | Path) -> Pool:
     return Pool(source, blocks)
 
 
-def _shared(block: Trace, draws: int) -> dict[str, Any]:
+def _opened(path: str | Path) -> Block:
+    return ReducedBlock(path) if is_reduced(path) else open_trace(path)
+
+
+def _shared(block: Block, draws: int) -> dict[str, Any]:
     """The properties that all blocks of a pool must have in common; `draws` is the length of the shortest block."""
     rule = block.attributes.get(STOPPING)
     return {
         "layout": layout_hash(block.layout),
-        "parameters": [block.size, "all"],
+        "parameters": [block.size, "all" if block.size == block.layout.size else list(block.parameter_names)],
         "draws": draws if rule else block.draws,
         "draw_ids": sha256(block.draw_ids[:draws].tobytes()).hexdigest()[:16],
         "dtype": block.dtype.name,
@@ -196,7 +217,7 @@ def _common(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _stopping(blocks: list[Trace]) -> dict[str, Any]:
+def _stopping(blocks: Sequence[Block]) -> dict[str, Any]:
     """The reports of all blocks as one attribute; empty if no rule watched them."""
     reports = [block.attributes[STOPPING] for block in blocks if STOPPING in block.attributes]
     if not reports:
@@ -211,7 +232,7 @@ def _stopping(blocks: list[Trace]) -> dict[str, Any]:
     return {STOPPING: together}
 
 
-def _check(blocks: list[Trace]) -> None:
+def _check(blocks: Sequence[Block]) -> None:
     first, draws = blocks[0], min(block.draws for block in blocks)
     for block in blocks[1:]:
         for (what, value), other in zip(_shared(first, draws).items(), _shared(block, draws).values(), strict=True):

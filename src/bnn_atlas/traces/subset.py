@@ -1,11 +1,12 @@
 """Draws as a tidy table."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from bnn_atlas.files import parquet_writer
+from bnn_atlas.files import parquet_file, parquet_writer
 from bnn_atlas.traces.draws import Draws
 
 TABLE_CELLS = 1 << 20
@@ -37,6 +38,17 @@ def subset_to_parquet(trace: Draws, destination: str | Path) -> None:
                 taken = column.take(pyarrow.array(rows.scalar))
                 columns[name] = taken.dictionary_encode() if schema.field(name).type == text else taken
             writer.write_table(pyarrow.table({name: columns[name] for name in schema.names}, schema))
+
+
+def join_subsets(paths: Sequence[str | Path], destination: str | Path) -> None:
+    """Write the rows of several tables of `subset_to_parquet`, in order, as one table."""
+    with parquet_file(paths[0]) as first:
+        schema = first.schema_arrow.remove_metadata()
+    with parquet_writer(destination, schema) as writer:
+        for path in paths:
+            with parquet_file(path) as source:
+                for batch in source.iter_batches():
+                    writer.write_batch(batch.cast(schema) if batch.schema != schema else batch)
 
 
 class _Rows(NamedTuple):

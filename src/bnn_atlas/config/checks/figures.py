@@ -81,6 +81,8 @@ def _misfits_of_alignment(
         yield f".run = '{alignment.run}': no such run at this scale{near}"
     yield from _wrong_reference(study, name, alignment, known)
     for run in runs:
+        if run.config.reduces_draws:
+            yield f".run = '{alignment.run}': '{run.name}' keeps no draws to align; set its keep_draws: all"
         if wrong := unsuited(alignment, run.config.model, run.config.chains, run.draws):
             field, why = wrong
             yield f".{field} = {getattr(alignment, field)!r} (run '{run.name}'): {why}"
@@ -144,6 +146,8 @@ def _wrong_point(studies: Mapping[str, Study], run: Run, point: PointConfig, pla
             names = ", ".join(each.name for each in found[:12])
             yield f".run = '{point.run}': {len(found)} runs of this entry; name one of {names}"
         source = found[0]
+        if source.config.reduces_draws:
+            yield f".run = '{point.run}': it keeps no draws; set its keep_draws: all, or take another run"
         conclusion = "so that its draws are points of another posterior: leave it out"
         yield from unequal(run, source, SAME, f".run = '{point.run}'", conclusion)
     if point.chain >= source.config.chains:
@@ -586,6 +590,12 @@ def _unfit(
             yield f"{own} {words}, {them} is none of them; leave it out, or draw another kind"
     if "e_values" in files and (why := run.config.no_e_values()):
         yield f".runs: '{name}': {why}, or leave the run out"
+    if run.config.reduces_draws:
+        lost = [section for section in ("functions", "surface") if getattr(config, section) is not None]
+        for what in [*lost, *(["e_values"] if "e_values" in files else [])]:
+            yield f".runs: '{name}' keeps no draws for {what}; set its keep_draws: all, or leave the run out"
+        if config.grid is not None and config.grid.limit is None:
+            yield f".grid.limit: '{name}' is reduced while it is sampled, before its quantiles are known; give a limit"
     if config.subset is not None:
         yield from (f".subset{problem}" for problem in unfit_subset(config.subset, run, entry))
     if config.grid is not None:

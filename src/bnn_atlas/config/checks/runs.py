@@ -146,6 +146,8 @@ def _misfits_of_source(run: Run, source: Run) -> Iterator[str]:
     cannot represent it: it is a Gaussian itself, has too few draws, or has another posterior.
     """
     method, given = run.config.method, f".run = '{source.name}'"
+    if source.config.reduces_draws and (run.config.start is None or run.config.start.draw != "start"):
+        yield f"{given}: it keeps no draws to start from; set its keep_draws: all"
     yield from unequal(run, source, PROBLEM, given, "so its draws are not positions of the same problem")
     if isinstance(method, CompactConfig):
         if isinstance(source.config.method, CompactConfig):

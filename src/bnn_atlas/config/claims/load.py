@@ -241,7 +241,7 @@ def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: S
     return ""
 
 
-NAMES = ("description", "chains_per_block")
+NAMES = ("description", "chains_per_block", "keep_draws")
 """Fields that change no result."""
 
 

@@ -1,7 +1,9 @@
-"""Settings of where chains start and when they end."""
+"""Settings of where chains start, when they end, and which of their draws are kept."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from bnn_atlas.config.language.base import Count, CountOrNone, Fraction, Given, Model, NonNegative, Positive
 from bnn_atlas.config.parts.posterior import MLPConfig, ModelConfig
@@ -86,6 +88,17 @@ class InitialConfig(Model):
                 f"initial.transpositions = {most}: a permutation of the {units} units of the narrowest layer has "
                 f"0 to {units - 1} transpositions"
             )
+
+
+class ThinnedConfig(Model):
+    """Draws that a run keeps of a trace that is reduced while the run is sampled."""
+
+    every: Count
+    """The first draw of a chain and every `every`-th after it are kept."""
+
+
+KeptDraws = Annotated[Literal["all", "none"] | ThinnedConfig, Field(exclude_if=lambda value: value == "all")]
+"""Draws that stay on disk; left out of stored settings at its default."""
 
 
 class StoppingConfig(Model):

@@ -146,8 +146,8 @@ LONGEST_NAME = 200
 """Largest number of characters in a run's name: file systems allow file names of up to 255 bytes, endings included."""
 _SHORTER = f"at most {LONGEST_NAME} are allowed, since files are named after it: shorten it, or the values of its grid"
 NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
-JOB_KEYS = ("chains_per_block", "method.checkpoint_every", "referee.checkpoint_every")
-"""Fields that affect only how the work is divided into jobs."""
+JOB_KEYS = ("chains_per_block", "keep_draws", "keep_draws.every", "method.checkpoint_every", "referee.checkpoint_every")
+"""Fields that affect only how the work is divided into jobs, and what stays on disk."""
 
 
 def entry_at(model: type[ModelT], data: dict[str, Any], scale: Scale, where: str) -> ModelT:
@@ -219,7 +219,7 @@ def _has_effect(paper: Mapping[str, Any], overlay: Mapping[str, Any], field: str
 def _reductions(paper: RunEntry, scaled: RunEntry, keys: list[str]) -> tuple[str, ...]:
     """Changes from `paper` to `scaled` at `keys`, with the models' defaults for values that the file leaves out.
 
-    Fields that only divide the work into jobs change no result and do not count as reductions.
+    Fields that only divide the work into jobs, or say what stays on disk, change no result: they are no reductions.
     """
     before, after = paper.model_dump(mode="json"), scaled.model_dump(mode="json")
     pairs = [(key, _get(before, key), _get(after, key)) for key in keys if key not in JOB_KEYS]

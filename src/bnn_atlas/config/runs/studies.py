@@ -15,7 +15,7 @@ from bnn_atlas.config.parts.evaluation import AlignmentConfig, AlignmentEntry, E
 from bnn_atlas.config.parts.figures import FigureConfig, FigureEntry
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.config.parts.priors import NORMAL, NormalPrior, StandardNormalPrior, standard_deviation
-from bnn_atlas.config.parts.starts import InitialConfig, StartConfig, StoppingConfig, WarmStartConfig
+from bnn_atlas.config.parts.starts import InitialConfig, KeptDraws, StartConfig, StoppingConfig, WarmStartConfig
 from bnn_atlas.provenance import fingerprint
 
 Scale = Literal["demo", "laptop", "paper"]
@@ -63,6 +63,9 @@ class RunConfig(PosteriorConfig):
     """Number of chains per job; null runs all chains in one job."""
     stopping: StoppingConfig | None = None
     """When a block of chains may end before its last draw; null takes all draws."""
+    keep_draws: KeptDraws = "all"
+    """Draws that stay on disk. With `none`, or `every: n` for every n-th draw, each job reduces the draws of its block
+    to what the run's scores and figures need, and deletes the others (docs/running.md)."""
     referee: RefereeMethod | None = None
     """A method with a Metropolis test. It adds the run `<run>-referee`, which continues this run's chains from their
     last draws on the same posterior. The tables then show how far this run was from the posterior."""
@@ -128,6 +131,8 @@ class RunConfig(PosteriorConfig):
             )
         if self.stopping and (why := self.no_e_values()):
             yield f"stopping: {why}, or leave stopping out"
+        if self.reduces_draws and (why := self._needs_draws()):
+            yield f"keep_draws: {why}, or keep_draws: all"
         if self.stopping and self.blocks > 1:
             depends = "would make the number of draws depend on them"
             yield f"stopping with {self.blocks} blocks {depends}: set chains_per_block: null"
@@ -163,6 +168,22 @@ class RunConfig(PosteriorConfig):
         import numpy as np  # takes a tenth of a second, and most plans need no further split
 
         return int(np.random.SeedSequence([self.seed, split, *source]).generate_state(1)[0] >> 1)
+
+    def _needs_draws(self) -> str | None:
+        """Why this run needs its draws after they have been sampled, and what to do; None if it does not."""
+        needed: dict[str, tuple[object, str]] = {
+            f"method.kind '{self.method.kind}' runs no Markov chains": (
+                not self.method.kind_of_draws.are_chain, "choose another"
+            ),
+            "one chain": (self.chains == 1, "set chains to at least 2"),
+            "a stopping rule reads all draws": (self.stopping, "leave stopping out"),
+            "a referee continues from the last draws": (self.referee, "leave referee out"),
+            "evaluate has further sets, which all draws predict": (self.evaluate.sets, "leave them out"),
+            "evaluate.barriers are between draws": (self.evaluate.barriers, "leave it out"),
+            "evaluate.pruning is of draws": (self.evaluate.pruning, "leave it out"),
+            "its data are shared by several devices": (self.data_shards > 1, "set data_shards: 1"),
+        }  # fmt: skip
+        return next((f"{what}: {advice}" for what, (found, advice) in needed.items() if found), None)
 
     def no_e_values(self) -> str | None:
         """Why E-values of draws against the warm start are meaningless for this run; None if they are meaningful."""
@@ -202,6 +223,11 @@ class RunConfig(PosteriorConfig):
                 return scale
             case _:
                 return None
+
+    @property
+    def reduces_draws(self) -> bool:
+        """Whether the draws are reduced while the run is sampled, and then deleted."""
+        return self.keep_draws != "all"
 
     @property
     def block_size(self) -> int:

@@ -40,12 +40,12 @@ DIAGNOSTICS = (*Diagnostics._fields, PLAIN)
 
 
 def diagnose_parameters(pool: Draws, kept: np.ndarray, max_bytes: int, limit: int) -> pd.DataFrame:
-    """Diagnostics of the scalar parameters over the chains `kept` (PARAMETER_SCHEMA).
+    """Diagnostics of the scalar parameters that the pool has, over the chains `kept` (PARAMETER_SCHEMA).
 
     If there are more than `limit` parameters, every k-th parameter is diagnosed, with the smallest k that respects the
     limit. Parameters are read in batches; all draws of one parameter must fit in `max_bytes`.
     """
-    layout, total = pool.layout, pool.layout.size
+    layout, total = pool.layout, pool.size
     stride = -(-total // limit)
     size = max(1, max_bytes // max(1, WORKING_COPIES * 8 * pool.chains * pool.draws))
     size = size // CHUNK * CHUNK or size
@@ -54,13 +54,20 @@ def diagnose_parameters(pool: Draws, kept: np.ndarray, max_bytes: int, limit: in
     for start in range(0, total if len(kept) else 0, span):
         draws = pool.read(slice(0, pool.chains), slice(0, pool.draws), slice(start, min(start + span, total)))
         parts.append(_diagnosed(draws[kept, :, ::stride]))
-    chosen = np.arange(0, total, stride)
+    stored = np.arange(total) if total == layout.size else _places(pool)
+    chosen = stored[::stride]
     frame = pd.DataFrame(_joined(parts, len(chosen)))
     arrays = np.repeat(np.arange(len(layout.parameters)), [p.size for p in layout.parameters])[chosen]
     frame.insert(0, "name", [layout.name(index) for index in chosen.tolist()])
     frame.insert(1, "layer", pd.Series([p.layer for p in layout.parameters], dtype="Int64")[arrays].array)
     frame.insert(2, "role", np.array([p.role for p in layout.parameters], dtype=object)[arrays])
     return frame
+
+
+def _places(pool: Draws) -> np.ndarray:
+    """Positions in the network of the scalars that a pool has."""
+    names = set(pool.parameter_names)
+    return np.array([place for place, name in enumerate(pool.layout.names()) if name in names])
 
 
 def diagnose_functions(summary: PredictiveSummary, max_bytes: int) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Densities by a few draws of each chain: after layers are exchanged between draws, and of validation rows."""
+"""What dependence between layers is worth: densities before and after layers are exchanged between draws."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -20,8 +20,6 @@ class Exchange(NamedTuple):
     """[C, n] of the draws as they are; NaN for a chain that is not finite."""
     exchanged: np.ndarray
     """[C, n] of the draws with their layers exchanged."""
-    validation: np.ndarray = np.empty((0, 0))
-    """[C, m] of validation rows, by draws as they are, for weights of the chains; empty if not computed."""
 
 
 def save_exchange(path: str | Path, exchange: Exchange) -> None:
@@ -31,9 +29,7 @@ def save_exchange(path: str | Path, exchange: Exchange) -> None:
 
 def load_exchange(path: str | Path) -> Exchange:
     """Read what `save_exchange` wrote; PredictionError if the file is damaged or holds something else."""
-    *required, optional = Exchange._fields
-    what = "densities after exchanging layers"
-    return Exchange(**load_arrays(path, required, PredictionError, what, optional=[optional]))
+    return Exchange(**load_arrays(path, Exchange._fields, PredictionError, "densities after exchanging layers"))
 
 
 def exchange_measurements(exchange: Exchange, kept: np.ndarray) -> list[Measurement]:

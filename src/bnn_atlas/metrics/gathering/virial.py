@@ -14,6 +14,8 @@ from bnn_atlas.traces.draws import Draws, evenly
 
 MOST_DRAWS = 500
 """Largest number of draws of a chain from which the balance of layers is computed; they are evenly spread."""
+MOST_DIFFERENCES = 4_000_000
+"""Largest number of such values, of all chains, draws and layers."""
 
 
 class Virial(NamedTuple):
@@ -108,6 +110,7 @@ def balance_measurements(
     prior_sd: float | None,
     temperature: float,
     max_bytes: int,
+    differences: np.ndarray | None = None,
 ) -> list[Measurement]:
     """How far incoming and outgoing parameters of hidden units are out of balance in the chains `kept`, by layer.
 
@@ -123,28 +126,41 @@ def balance_measurements(
     of Kobialka et al. 2026 (arXiv 2603.22030, abstract), whose theorem was not read; the identity is derived here.
 
     Monte Carlo errors as in `virial_measurements`. Empty for other priors (`prior_sd` None) and without chains.
+    `differences` (`differences_of`) of all chains take the place of their draws.
     """
     if prior_sd is None or not rescalings or not len(kept):
         return []
+    if differences is None:
+        differences = differences_of(pool, rescalings, max_bytes)
+    values = differences[np.isin(np.arange(pool.chains), kept)]
+    measured = []
+    for number, one in enumerate(rescalings):
+        incoming, outgoing = len(one.incoming), len(one.outgoing)
+        excess = values[..., number] / prior_sd**2 - temperature * (incoming - outgoing)
+        note = f"{incoming:,} incoming and {outgoing:,} outgoing parameters; draws from the posterior have 0"
+        measured.append(_measured("layer_imbalance", excess / (incoming + outgoing), note, one.name))
+    return measured
+
+
+def differences_of(pool: Draws, rescalings: Sequence[Rescaling], max_bytes: int, of: int | None = None) -> np.ndarray:
+    """|u|^2 - |v|^2 [C, s, rescaling] at evenly spread draws of each chain; `of` chains of the run, if not of the pool.
+
+    At most `MOST_DRAWS` draws of a chain, and of all chains so many that there are at most `MOST_DIFFERENCES`, but at
+    least 10.
+    """
     signs = np.zeros((pool.layout.size, len(rescalings)))
     for number, one in enumerate(rescalings):
         signs[one.incoming, number] = 1
         signs[one.outgoing, number] -= 1
+    most = max(10, MOST_DIFFERENCES // ((of or pool.chains) * max(1, len(rescalings))))
     taken = np.zeros(pool.draws, dtype=bool)
-    taken[evenly(pool.draws, MOST_DRAWS)] = True
-    own, place = np.isin(np.arange(pool.chains), kept), np.cumsum(taken) - 1
+    taken[evenly(pool.draws, min(MOST_DRAWS, most))] = True
+    place = np.cumsum(taken) - 1
     values = np.empty((pool.chains, np.count_nonzero(taken), len(rescalings)))
     for chains, draws, batch in pool.batches(max_bytes=max_bytes):
-        part = batch[own[chains]][:, taken[draws]]
-        rows, columns = np.arange(pool.chains)[chains][own[chains]], place[draws][taken[draws]]
-        values[np.ix_(rows, columns)] = np.square(part, dtype=np.float64) @ signs
-    measured = []
-    for number, one in enumerate(rescalings):
-        incoming, outgoing = len(one.incoming), len(one.outgoing)
-        excess = values[own][..., number] / prior_sd**2 - temperature * (incoming - outgoing)
-        note = f"{incoming:,} incoming and {outgoing:,} outgoing parameters; draws from the posterior have 0"
-        measured.append(_measured("layer_imbalance", excess / (incoming + outgoing), note, one.name))
-    return measured
+        part = np.square(batch[:, taken[draws]], dtype=np.float64) @ signs
+        values[np.ix_(np.arange(pool.chains)[chains], place[draws][taken[draws]])] = part
+    return values
 
 
 def _measured(metric: str, values: np.ndarray, note: str, at: str = "") -> Measurement:

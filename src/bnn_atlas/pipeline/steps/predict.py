@@ -1,5 +1,6 @@
 """Predict the test rows, and the rows of further sets, with a pool of draws."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,18 +13,21 @@ from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data.evaluation_sets import Rows, corrupted_rows, interval_rows, outside_rows, shifted_rows
 from bnn_atlas.data.split_data import SplitData
-from bnn_atlas.inference.exchange import densities_of_validation, exchange_of
+from bnn_atlas.inference.exchange import exchange_of
 from bnn_atlas.inference.fingerprint import code_of_predictions, fingerprint_of
 from bnn_atlas.inference.problem import Predictor, Problem, load_problem, load_without_rows
 from bnn_atlas.inference.virial import TOGETHER, virial_of
+from bnn_atlas.metrics.gathering.blocks import merged_exchange, merged_summary, merged_virial
 from bnn_atlas.metrics.gathering.exchange import save_exchange
 from bnn_atlas.metrics.gathering.streaming import summarise
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, save
 from bnn_atlas.metrics.gathering.virial import save_virial
+from bnn_atlas.pipeline.steps.reduce import EXCHANGE, SUMMARY, VIRIAL, parts, predicted_by_earlier_code
 from bnn_atlas.records import making
 from bnn_atlas.traces.draws import Draws
-from bnn_atlas.traces.pool import Pool, open_pool
-from bnn_atlas.traces.store import Trace
+from bnn_atlas.traces.pool import Block, Pool, open_pool
+
+log = logging.getLogger(__name__)
 
 
 def predict(
@@ -41,20 +45,22 @@ def predict(
 
     All draws count or, with `last`, only the last draw of each chain. A file that was made from the same draws, rows,
     settings and code is kept. `virial` is the file of what the temperature of the draws is computed from
-    (`inference.virial`), `exchange` that of the densities after exchanging layers and, if the posterior is not
-    conditioned on them, of validation rows (`inference.exchange`); these two are always made again.
+    (`inference.virial`), `exchange` that of the densities after exchanging layers (`inference.exchange`); these two are
+    always made again. For reduced blocks, all three are merged from theirs.
     """
     problem, trace = load_without_rows(dataset, split, posterior), open_pool(pool)
+    if trace.reduced:
+        if predicted_by_earlier_code(trace, problem.config):
+            log.warning("%s: its blocks were predicted by earlier code; to sample them again, delete them", trace.path)
+        save(destination, merged_summary(parts(trace, SUMMARY)))
+        save_exchange(exchange, merged_exchange(parts(trace, EXCHANGE)))
+        save_virial(virial, merged_virial(parts(trace, VIRIAL)))
+        return
     draws, settings = _counted(trace, last), _settings(problem, trace, posterior, last)
     rows = Rows(problem.split.x_test, problem.split.y_test)
     predictor, classes = _predictor(problem), len(problem.split.classes)
     _write(Path(destination), partial(_summary, problem, draws, predictor, rows), problem.config, settings, rows)
-    found = exchange_of(draws, predictor, problem.split.x_test, problem.split.y_test, classes=classes)
-    if not (held := problem.split).validation_in_likelihood:
-        apart, together = (held.x_validation, held.y_validation), len(held.y_test)
-        weighing = densities_of_validation(draws, predictor, *apart, classes=classes, together=together)
-        found = found._replace(validation=weighing)
-    save_exchange(exchange, found)
+    save_exchange(exchange, exchange_of(draws, predictor, problem.split.x_test, problem.split.y_test, classes=classes))
     with_rows = load_problem(dataset, split, {**posterior, "data_shards": 1}, TOGETHER) if draws.draws > 1 else problem
     save_virial(virial, virial_of(with_rows.posterior, with_rows.data, draws))
 
@@ -143,7 +149,7 @@ def _settings(problem: Problem, trace: Pool, posterior: Mapping[str, Any], last:
     return {"posterior": posterior, "rows": facts, "draws": draws, **({"last": True} if last else {})}
 
 
-def _origin(block: Trace) -> dict[str, Any]:
+def _origin(block: Block) -> dict[str, Any]:
     """What identifies the draws of a block; a trace without a fingerprint counts as new every time."""
     origin = block.attributes.get("fingerprint", uuid4().hex)
     return {"chains": block.chain_ids.tolist(), "draws": block.draws, "fingerprint": origin}

@@ -10,13 +10,13 @@ from pydantic import TypeAdapter
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
 from bnn_atlas.config.parts.posterior import ModelConfig
 from bnn_atlas.data import DataError
-from bnn_atlas.data.pixels import dead_inputs, second_moments
+from bnn_atlas.data.pixels import dead_inputs
 from bnn_atlas.data.published_predictions import load_predictions
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.data.splitting import load_split
+from bnn_atlas.metrics.gathering.blocks import merged_tallies
 from bnn_atlas.metrics.gathering.cost import read_cost
 from bnn_atlas.metrics.gathering.exchange import load_exchange
-from bnn_atlas.metrics.gathering.marginals import MOST_INPUTS, dense_first_layer
 from bnn_atlas.metrics.gathering.summary import load
 from bnn_atlas.metrics.gathering.virial import load_virial
 from bnn_atlas.metrics.judgement import evaluate
@@ -26,7 +26,7 @@ from bnn_atlas.metrics.judgement.rows import as_rows, marked
 from bnn_atlas.metrics.judgement.trust import FIT, source_measurement
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
 from bnn_atlas.metrics.tables.parquet import REFEREE_SCHEMA, RunFiles, read_table, write_frame, write_table
-from bnn_atlas.models.layout import Layout
+from bnn_atlas.pipeline.steps.reduce import TALLIES, parts
 from bnn_atlas.symmetry.permutation import rescalings
 from bnn_atlas.traces.pool import open_pool
 
@@ -62,23 +62,17 @@ def score(
         whose,
         read_cost(timings),
         dead_inputs=None if data.kind == "tokens" else dead_inputs(data),
-        second_moments=second_moments(data) if given.get("prior_sd") and _dense(draws.layout, data) else None,
         fit_rows=len(data.y_fit),
         rescalings=rescalings(TypeAdapter(ModelConfig).validate_python(model), draws.layout),
         virial=load_virial(virial),
         exchange=load_exchange(exchange),
+        tallies=merged_tallies(parts(draws, TALLIES)) if draws.reduced else None,
         **given,
     )
     scored = evaluate.score(draws.select(draws=slice(-1, None)) if last else draws, summary, data, run)
     further = [*evaluate.split_measurements(data), *([source_measurement(read_table(str(source)))] if source else [])]
     rows = [*scored.rows, *as_rows(whose, further, summary)]
     evaluate.write_scored(scored._replace(rows=marked(rows, marks)), files)
-
-
-def _dense(layout: Layout, data: SplitData) -> bool:
-    """Whether the first layer multiplies the inputs, and they are few enough for their second moments."""
-    inputs = 0 if data.kind == "tokens" else int(np.prod(data.shape))
-    return 0 < inputs <= MOST_INPUTS and dense_first_layer(layout, inputs) is not None
 
 
 def score_sets(

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from bnn_atlas.files import save_arrays
-from bnn_atlas.traces.grids import bivariate_grids, layer_pairs
+from bnn_atlas.pipeline.steps.reduce import grids, parts
+from bnn_atlas.traces.grids import BivariateGrids
 from bnn_atlas.traces.pool import open_pool, pool_traces
-from bnn_atlas.traces.subset import subset_to_parquet
+from bnn_atlas.traces.subset import join_subsets, subset_to_parquet
 
 
 def pool(traces: Sequence[str | Path], destination: str | Path) -> None:
@@ -18,10 +19,16 @@ def pool(traces: Sequence[str | Path], destination: str | Path) -> None:
 
 
 def subset(pool: str | Path, destination: str | Path, *, subset: Mapping[str, Any]) -> None:
-    """Write the parameters and draws that `subset` (a `SubsetConfig` in plain values) chooses, as a tidy table."""
-    chains, draws = subset["chains"], subset["draws"]
+    """Write the parameters and draws that `subset` (a `SubsetConfig` in plain values) chooses, as a tidy table.
+
+    Of reduced blocks, their tables with the name of `destination` are joined.
+    """
+    source, chains, draws = open_pool(pool), subset["chains"], subset["draws"]
+    if source.reduced:
+        join_subsets(parts(source, f"subset-{Path(destination).stem}.parquet", chains), destination)
+        return
     slices = {"chains": chains and slice(chains), "draws": draws and slice(*draws)}
-    subset_to_parquet(open_pool(pool).select(**{**subset, **slices}), destination)
+    subset_to_parquet(source.select(**{**subset, **slices}), destination)
 
 
 def layer_traces(pool: str | Path, destination: str | Path) -> None:
@@ -36,8 +43,16 @@ def layer_traces(pool: str | Path, destination: str | Path) -> None:
 
 
 def density_grid(pool: str | Path, destination: str | Path, *, grid: Mapping[str, Any]) -> None:
-    """Write the bivariate marginal densities that `grid` (a `GridConfig` in plain values) asks for."""
-    source, limit = open_pool(pool), grid["limit"]
-    pairs = grid["pairs"] or layer_pairs(source.layout, per_layer=grid["per_layer"])
-    limits = None if limit is None else (-limit, limit)
-    bivariate_grids(source, pairs, limits=limits, bins=grid["bins"]).save(destination)
+    """Write the bivariate marginal densities that `grid` (a `GridConfig` in plain values) asks for.
+
+    Of reduced blocks, their files with the name of `destination` are added.
+    """
+    source = open_pool(pool)
+    if source.reduced:
+        first, *others = parts(source, f"grid-{Path(destination).stem}.npz")
+        total = BivariateGrids.load(first)
+        for path in others:
+            total += BivariateGrids.load(path)
+        total.save(destination)
+        return
+    grids(source, grid).save(destination)
