@@ -8,7 +8,7 @@ import pytest
 from bnn_atlas.figures.permutation_symmetry.compact_agreement import compact_agreement, compact_numbers
 from bnn_atlas.figures.shown import Shown
 from tests.figures.conftest import tex
-from tests.figures.set_files import written
+from tests.figures.set_files import UNCONVERGED, written
 
 
 def run(folder: Path, name: str, accuracy: float, near: float | None = None, note: str = "", **changes) -> Shown:
@@ -29,6 +29,14 @@ def test_cells_and_published_numbers(tmp_path: Path) -> None:
     )
     assert "reference not converged: R-hat 1.8" in text
     assert len(pd.read_csv(tmp_path / "table.csv")) == 6
+
+
+def test_the_csv_says_which_runs_should_not_be_trusted_as_the_table_does(tmp_path: Path) -> None:
+    shown = [run(tmp_path, "hmc", 0.98, label="HMC"), written(tmp_path, "q_r", UNCONVERGED, label="q")]
+    text = tex(compact_agreement, shown, tmp_path)
+    assert (r"q $\dagger$ &" in text, r"HMC $\dagger$" in text) == (True, False)
+    numbers = pd.read_csv(tmp_path / "table.csv")
+    assert numbers.groupby("label")["distrusted"].all().to_dict() == {"HMC": False, "q": True}
 
 
 def test_runs_of_one_label_are_averaged_over_seeds_only(tmp_path: Path) -> None:

@@ -99,8 +99,9 @@ def study_inputs(folder: Path) -> dict[str, Any]:
         Image.new("RGB", (2 * WIDTH, 1000), "white").save(figures / f"{name}.png")
         (figures / f"{name}.csv").write_text("a\n" + "1\n" * rows)
     (figures / "uci.csv").write_text(
-        "metric,method,dataset,mean,sd,mean_rank,best\nlppd,A,airfoil,-1,0.25,1.5,True\nlppd,A,energy,2,,1.5,True\n"
-        "lppd,B,energy,1,0.5,2,False\nrmse,A,airfoil,0.5,0.1,1,True\n"
+        "metric,method,dataset,mean,sd,mean_rank,best,distrusted\n"
+        "lppd,A,airfoil,-1,0.25,1.5,True,True\nlppd,A,energy,2,,1.5,True,False\n"
+        "lppd,B,energy,1,0.5,2,False,False\nrmse,A,airfoil,0.5,0.1,1,True,False\n"
     )
     (figures / "uci.tex").write_text("1 & 2")
     (folder / "few.rst").write_text(CAPTION)

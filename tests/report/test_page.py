@@ -92,7 +92,8 @@ def test_figures_have_pictures_what_they_say_and_definitions_folded(page: Path) 
     assert "\nOn *W*<sub>1</sub>, in `file.csv`. Compare.\n\nNot needed at first.\n" in few
     assert "\n[numbers](few.csv) · `snakemake --cores 2 small_few --config scale=laptop`\n" in few
     assert f"\n{LARGEST // 2:,} plotted numbers (0.5 MB), which the command makes" in many
-    assert "| A | −1.000 ± 0.250 \\* | 2.000 \\* | 1.50 |\n| B |  | 1.000 ± 0.500 | 2.00 |\n" in uci
+    assert "\n\n\\* the best mean; † not to be trusted, for the reasons in the LaTeX file.\n" in uci
+    assert "| A | −1.000 ± 0.250 \\* † | 2.000 \\* | 1.50 |\n| B |  | 1.000 ± 0.500 | 2.00 |\n" in uci
     assert "\n[LaTeX](uci.tex) · [numbers](uci.csv) · `" in uci
 
 
@@ -193,22 +194,33 @@ def test_a_mark_of_few_pixels_keeps_its_colour(tmp_path: Path) -> None:
 
 def test_a_table_by_metrics_stands_beside_published_numbers(tmp_path: Path) -> None:
     rows = [
-        ("HMC", "accuracy", 0.8535, 0.0035, 0.9843), ("HMC", "agreement", None, None, 1),
-        ("q", "accuracy", 0.1, None, None),
+        ("HMC", "accuracy", 0.8535, 0.0035, 0.9843, False), ("HMC", "agreement", None, None, 1, False),
+        ("q", "accuracy", 0.1, None, None, True),
     ]  # fmt: skip
     file = tmp_path / "table.csv"
-    pd.DataFrame(rows, columns=["label", "metric", "value", "error", "published"]).to_csv(file, index=False)
+    pd.DataFrame(rows, columns=["label", "metric", "value", "error", "published", "distrusted"]).to_csv(
+        file, index=False
+    )
     (table,) = method_tables(file, {})
     assert table.header == ["", "accuracy", "agreement", "published accuracy", "published agreement"]
-    assert table.rows == [["HMC", "0.854 ± 0.004", "–", "0.9843", "1.0000"], ["q", "0.100", "–", "–", "–"]]
+    assert table.rows == [["HMC", "0.854 ± 0.004", "–", "0.9843", "1.0000"], ["q †", "0.100", "–", "–", "–"]]
 
 
 def test_such_a_table_is_made_for_each_kind_of_rows(tmp_path: Path) -> None:
-    rows = [("HMC", kind, "accuracy", value, None, 0.9) for kind, value in (("test", 0.8), ("shifted", 0.6))]
+    rows = [
+        (label, group, kind, "accuracy", value, None, 0.9, kind == "shifted")
+        for kind, value in (("test", 0.8), ("shifted", 0.6))
+        for label, group in (("HMC", "ceiling"), ("SGD", "same"))
+    ]
     file = tmp_path / "table.csv"
-    pd.DataFrame(rows, columns=["label", "rows", "metric", "value", "error", "published"]).to_csv(file, index=False)
+    pd.DataFrame(
+        rows, columns=["label", "group", "rows", "metric", "value", "error", "published", "distrusted"]
+    ).to_csv(file, index=False)
     found = {table.metric: table.rows for table in method_tables(file, {})}
     assert found == {
-        "Here, and as published: test rows": [["HMC", "0.800", "0.9000"]],
-        "Here, and as published: shifted rows": [["HMC", "0.600", "0.9000"]],
+        "Here, and as published: test rows": [["HMC, single chains", "0.800", "0.9000"], ["SGD", "0.800", "0.9000"]],
+        "Here, and as published: shifted rows": [
+            ["HMC, single chains †", "0.600", "0.9000"],
+            ["SGD †", "0.600", "0.9000"],
+        ],
     }

@@ -10,7 +10,9 @@ import pandas as pd
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from bnn_atlas.figures.hmc_posteriors.agreement import CEILING, TWO_VERSIONS
 from bnn_atlas.figures.metadata import CHUNK, read_provenance
+from bnn_atlas.figures.page import SIGN
 from bnn_atlas.files import atomic
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.report.scores import METRICS
@@ -28,9 +30,12 @@ WIDTH = 1300
 """Largest width of a picture, in pixels."""
 LARGEST = 500_000
 """Largest size of a CSV file in bytes; a larger one is left out, and the page says how many rows it has."""
-COLUMNS = {"metric", "method", "dataset", "mean", "sd", "mean_rank", "best"}
+BEST, DISTRUSTED = " *", f" {SIGN}"
+KEY = {BEST: "* the best mean", DISTRUSTED: f"{SIGN} not to be trusted, for the reasons in the LaTeX file"}
+"""Ending of a cell -> what it says."""
+COLUMNS = {"metric", "method", "dataset", "mean", "sd", "mean_rank", "best", "distrusted"}
 """Columns of a CSV file that is shown as a table of methods by data sets."""
-COMPARED = {"label", "metric", "value", "error", "published"}
+COMPARED = {"label", "metric", "value", "error", "published", "distrusted"}
 """Columns of one that is shown as a table of labels by metrics, next to published numbers."""
 
 
@@ -57,7 +62,7 @@ class Table(NamedTuple):
     metric: str
     header: list[str]
     rows: list[list[str]]
-    """The best mean of a data set ends with a star."""
+    """Cells end with `BEST` and `DISTRUSTED` where that applies."""
 
 
 class Figure(NamedTuple):
@@ -77,6 +82,12 @@ class Figure(NamedTuple):
     tables: list[Table]
     provenance: Provenance | None
     """None for a picture that does not say where it comes from."""
+
+    @property
+    def key(self) -> str:
+        """What the signs in the tables mean; empty without signs."""
+        cells = {cell for table in self.tables for row in table.rows for cell in row}
+        return "; ".join(text for sign, text in KEY.items() if any(sign in cell for cell in cells))
 
 
 def figures(
@@ -170,7 +181,9 @@ def _compared(table: pd.DataFrame, rows_of: str) -> Table:
     for label, part in table.groupby("label", sort=False):
         of = part.set_index("metric").reindex(names)
         ours = [with_error(value, error, 3) for value, error in of[["value", "error"]].itertuples(index=False)]
-        rows.append([str(label), *ours, *(with_error(value, None, 4) for value in of["published"])])
+        of_chains = "group" in part and (part["group"] == CEILING).all() and label != TWO_VERSIONS
+        name = f"{label}{', single chains' if of_chains else ''}{DISTRUSTED if part['distrusted'].any() else ''}"
+        rows.append([name, *ours, *(with_error(value, None, 4) for value in of["published"])])
     title = "Here, and as published" + (f": {rows_of} rows" if rows_of else "")
     return Table(title, ["", *titles, *(f"published {title}" for title in titles)], rows)
 
@@ -178,8 +191,11 @@ def _compared(table: pd.DataFrame, rows_of: str) -> Table:
 def _rows(part: pd.DataFrame, datasets: list[str]) -> list[list[str]]:
     rows = []
     for method, of_method in part.groupby("method", sort=False):
-        given = zip(*(of_method[column] for column in ("dataset", "mean", "sd", "best")), strict=True)
-        values = {name: with_error(mean, sd, 3) + (" *" if best else "") for name, mean, sd, best in given}
+        given = zip(*(of_method[column] for column in ("dataset", "mean", "sd", "best", "distrusted")), strict=True)
+        values = {
+            name: with_error(mean, sd, 3) + (BEST if best else "") + (DISTRUSTED if distrusted else "")
+            for name, mean, sd, best, distrusted in given
+        }
         rank = with_error(of_method["mean_rank"].iloc[0], None, 2)
         rows.append([str(method), *(values.get(name, "") for name in datasets), rank])
     return rows

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.figures.latex import LatexTable, escape
+from bnn_atlas.figures.page import is_distrusted, trusted
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.trust import reference_word
 from bnn_atlas.metrics.tables.parquet import read_table
@@ -17,7 +18,7 @@ KIND = {
     "output": "table",
     "reference": "at most one",
     "repeats": ["label"],
-    "columns": "label metric value error published",
+    "columns": "label metric value error published distrusted",
 }  # fmt: skip
 
 METRICS = {"accuracy": "accuracy", "agreement": "agreement", "total_variation": "TV"}
@@ -45,7 +46,7 @@ def compact_agreement(shown: Sequence[Shown]) -> LatexTable:
 
 
 def compact_numbers(shown: Sequence[Shown]) -> tuple[pd.DataFrame, list[str]]:
-    """A table (label, metric, value, error, published), and notes on whether the reference can be trusted."""
+    """A table (the columns of the CSV), and notes on whether the reference can be trusted."""
     found, texts = [], []
     for one in shown:
         rows = [one.rows(read_table(one.files["table"]))]
@@ -65,6 +66,8 @@ def compact_numbers(shown: Sequence[Shown]) -> tuple[pd.DataFrame, list[str]]:
     numbers["published"] = [
         theirs.get((label, metric), np.nan) for label, metric in zip(numbers["label"], numbers["metric"], strict=True)
     ]
+    trusts = trusted(shown)
+    numbers["distrusted"] = [is_distrusted(label, trusts) for label in numbers["label"]]
     return numbers, list(dict.fromkeys(filter(None, texts)))
 
 
