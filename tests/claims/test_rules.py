@@ -53,9 +53,35 @@ def test_a_verdict_follows_from_the_difference_its_error_and_the_size(
     limits = {"bound": size} if relation.startswith("at_") else {"size": size}
     found = decide(relation, d, error, **limits)  # type: ignore[arg-type]
     assert found.verdict == verdict
-    assert bool(found.reason) == (verdict not in (AGREES, HOLDS))
+    assert bool(found.reason.partition("at the limit")[0]) == (verdict not in (AGREES, HOLDS))
     if verdict is NOT and relation in ("above", "below"):
         assert (found.reason == "the other sign") == ((d < 0) == (relation == "above") and d != 0)
+
+
+@pytest.mark.parametrize(
+    ("relation", "d", "error", "verdict", "note"),
+    [
+        ("equals", 0.099, 0.04, AGREES, "at the limit: inside 0.1 by 0.03 of its standard error"),
+        ("equals", -0.061, 0.04, AGREES, "at the limit: inside 0.1 by 1 of its standard error"),
+        ("equals", -0.059, 0.04, AGREES, ""),
+        ("equals", -0.11, 0.02, DIFFERS, "at the limit: outside 0.1 by 0.5 of its standard error"),
+        ("equals", 0.13, 0.02, DIFFERS, ""),
+        ("equals", 0.1, None, AGREES, ""),
+        ("equals", 0.09, 0.06, UNSURE, ""),
+        ("above", 0.11, 0.02, HOLDS, "at the limit: beyond 0.1 by 0.5 of its standard error"),
+        ("below", -0.13, 0.02, HOLDS, ""),
+        ("below", -0.09, 0.02, SMALLER, "at the limit: short of 0.1 by 0.5 of its standard error"),
+        ("above", 0.03, 0.03, NOT, ""),
+        ("alike", 0.05, 0.02, HOLDS, ""),
+    ],
+)
+def test_a_verdict_nearer_to_its_limit_than_its_error_says_so(
+    relation: str, d: float, error: float | None, verdict: Verdict, note: str
+) -> None:
+    found = decide(relation, d, error, 0.1)  # type: ignore[arg-type]
+    assert found.verdict == verdict
+    assert found.reason.endswith(note)
+    assert bool(note) == ("at the limit" in found.reason)
 
 
 @pytest.mark.parametrize(

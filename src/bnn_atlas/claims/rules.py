@@ -34,7 +34,7 @@ class Decision(NamedTuple):
 
     verdict: Verdict
     reason: str = ""
-    """Empty if the claim agrees or holds and the error is known."""
+    """Empty if the claim agrees or holds, the error is known, and the limit is farther away than the error."""
 
 
 def decide(
@@ -52,6 +52,8 @@ def decide(
     `above` (`below` with -d): holds where d >= s and d > 2 e; holds, smaller where 2 e < d < s; does not hold where
     d + 2 e < s; else cannot tell. `alike`, `at_least` and `at_most`: holds where the whole interval d +- 2 e is
     within -s to s, or on its side of the bound; does not hold where all of it is outside; else cannot tell.
+
+    The reason says "at the limit" if a number, or a sign that holds, is nearer to s than e.
 
     With `at_infinity`, the value of d at infinitely many draws, both values are judged, the latter with
     `extrapolation_error` added to e in squares. The verdict is the one on which they agree; "holds, smaller" if one is
@@ -71,9 +73,10 @@ def decide(
 def _decide(relation: Relation, d: float, error: float | None, size: float | None, bound: float | None) -> Decision:
     e, s = error or 0.0, size or 0.0
     if relation == "equals":
-        return _equal(d, e, s)
+        return _noted(_equal(d, e, s), abs(d), e, s, "inside", "outside")
     if relation in ("above", "below"):
-        return _signed(d if relation == "above" else -d, e, s)
+        d = d if relation == "above" else -d
+        return _noted(_signed(d, e, s), d, e, s, "short of", "beyond")
     low, high = {
         "alike": (-s, s),
         "at_least": (bound or 0.0, math.inf),
@@ -92,6 +95,14 @@ def without_error(decision: Decision, relation: Relation, d: float, limit: float
     if width and abs(held - limit) <= NEAR * width:
         return Decision(Verdict.CANNOT_TELL, f"{unknown}, and {held:.3g} is within {NEAR * width:.2g} of {limit:g}")
     return decision._replace(reason="; ".join(filter(None, (decision.reason, unknown))))
+
+
+def _noted(decision: Decision, held: float, e: float, s: float, below: str, above: str) -> Decision:
+    """The decision, with a note if another e would easily have made it another one."""
+    if abs(held - s) >= e or decision.verdict is Verdict.CANNOT_TELL:
+        return decision
+    note = f"at the limit: {above if held > s else below} {s:g} by {abs(held - s) / e:.1g} of its standard error"
+    return decision._replace(reason="; ".join(filter(None, (decision.reason, note))))
 
 
 def _equal(d: float, e: float, s: float) -> Decision:

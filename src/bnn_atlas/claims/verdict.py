@@ -62,7 +62,7 @@ class Judgement(NamedTuple):
     name: str
     verdict: Verdict
     reason: str
-    """Why the verdict was reached; empty if the claim agrees or holds with a known error."""
+    """Why the verdict was reached; empty if the claim agrees or holds with a known error, not at the limit."""
     needed: str
     """What would decide a claim with the verdict "cannot tell" or "to run"; else empty."""
     identity: str
