@@ -41,7 +41,9 @@ def test_published_numbers_measured_at_a_reduction_are_counted_apart(tmp_path: P
         if (tmp_path / name).mkdir() is None
         for claims in [write_judged(tmp_path / f"{name}.parquet", gone={"d": d, "here": "0.7", "rows": []})]
     ]
-    assert found == [f" (measured reduced: 1, of which {beyond} beyond their size)" for beyond in (0, 1)]
+    assert found == [
+        f" (measured at a reduced setting: 1, of which {beyond} are off by more than their size)" for beyond in (0, 1)
+    ]
     view = study(tmp_path, claims=tmp_path / "beyond.parquet")
     assert found[1] in view.sentence
     assert "gone" not in [mark.claim.name for marks in view.forest.values() for mark in marks], "it is not judged"

@@ -49,7 +49,7 @@ ORIGINS = {
     Origin.HERE: "from runs made here",
     Origin.ARCHIVE: "from an archive of results",
     Origin.CLONE: "from results in the repository",
-    Origin.EARLIER: "from results in the repository, of an earlier version of the code",
+    Origin.EARLIER: "from results in the repository that an earlier version of the code made",
 }
 """Where results come from -> its words after a number of claims."""
 WORDS = ("point", "at", "note", "trust")
@@ -453,7 +453,11 @@ def _measured_reduced(claims: Collection[Claim]) -> str:
     """How many published numbers to run were measured at a reduction, and how many of them are beyond their size."""
     off = [abs(claim.off) for claim in claims if claim.verdict == Verdict.TO_RUN and claim.off is not None]
     beyond = sum(one > 1 for one in off)
-    return f" (measured reduced: {len(off)}, of which {beyond} beyond their size)" if off else ""
+    return (
+        f" (measured at a reduced setting: {len(off)}, of which {beyond} are off by more than their size)"
+        if off
+        else ""
+    )
 
 
 def _claim(
