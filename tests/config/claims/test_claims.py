@@ -8,10 +8,11 @@ import yaml
 
 from bnn_atlas.config.claims.claim import Claim, cannot_agree, cannot_fail
 from bnn_atlas.config.claims.load import ClaimsConfig, load_claims
-from bnn_atlas.config.runs.studies import Study
-from bnn_atlas.config.settings import load_study
+from bnn_atlas.config.runs.studies import Study, by_name
+from bnn_atlas.config.settings import load_atlas, load_study
 from bnn_atlas.published import COLUMNS
 from tests.config.folders import CLAIM, DATASETS, refused, run_edit, study_file
+from tests.copies import PUBLISHED, REPOSITORY
 
 NUMBERS = """
 table,one,1,rmse,0.1250,0.01,4,,Table 1
@@ -349,6 +350,34 @@ def test_a_file_with_such_a_claim_is_refused_with_all_of_them(tmp_path: Path, st
     with refused("claims.a: coverage lies", "claims.c: coverage lies") as error:
         load(tmp_path, study, {"a": wide, "b": wide | {"size": 0.1}, "c": wide})
     assert "claims.b" not in str(error.value)
+
+
+def counted_twice(claims: ClaimsConfig, study: Study) -> list[list[str]]:
+    """Claims that ask the same measurement against the same limit, or for the same number, whatever their relation."""
+    paper = by_name(study.runs_at["paper"])
+    found: dict[Any, list[str]] = {}
+    for name, claim in claims.claims.items():
+        sides = [
+            str(side._replace(runs=tuple(sorted({run.name for each in side.runs for run in paper.get(each, ())}))))
+            for side in claim.sides.values()
+        ]
+        limit = claim.target if claim.relation == "equals" else abs(claim.size or claim.bound or 0.0)
+        found.setdefault((*sorted(sides), claim.relation == "equals", limit), []).append(name)
+    return [names for names in found.values() if len(names) > 1]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_no_measurement_is_counted_twice(name: str) -> None:
+    atlas = load_atlas({"scale": "paper", "studies": [name]}, REPOSITORY / "config")
+    assert counted_twice(atlas.claims[name], atlas.studies[name]) == []
+
+
+def test_a_measurement_asked_in_two_ways_is_found(tmp_path: Path, study: Study) -> None:
+    alike = CLAIM | ALIKE | {"size": 0.1}
+    turned = {"chains": 3, "than": {"chains": 4}, "relation": "at_least", "bound": -0.1}
+    claims = {"a": alike, "b": CLAIM | {"chains": 4} | ALIKE | {"size": 0.1}, "c": alike | {"size": 0.2}}
+    claims |= {"d": CLAIM | turned, "e": alike | {"statement": "in words"}}
+    assert counted_twice(load(tmp_path, study, claims), study) == [["a", "e"], ["b", "d"]]
 
 
 def test_a_number_of_a_figure_takes_the_place_of_metric_and_runs() -> None:
