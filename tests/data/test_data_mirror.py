@@ -88,6 +88,7 @@ FIRST_ROWS = {
     "naval": ({"lever_position": 1.138, "compressor_inlet_temperature": 288, "fuel_flow": 0.082}, 0.95),
     "power_plant": ({"temperature": 8.34, "relative_humidity": 90.01}, 480.48),
     "wine_red": ({"fixed_acidity": 7.4, "alcohol": 9.4}, 5),
+    "red_wine_grades": ({"fixed_acidity": 7.4, "alcohol": 9.4}, 2),
     "boston": ({"crim": 0.00632, "lstat": 4.98}, 24),
     "ionosphere": ({"attribute_1": 1, "attribute_3": 0.99539, "attribute_34": -0.453}, 1),
     "airfoil_mile": ({"frequency": 800, "displacement_thickness": 0.00266337}, 126.201),
@@ -112,6 +113,18 @@ def test_adult_rows_and_labels(prepared: Callable[[str], Dataset]) -> None:
     assert (dataset.y[:30162].sum(), dataset.y[30162:].sum()) == (7508, 3700)
     words = [i for i, name in enumerate(dataset.feature_names) if name.startswith("native_country=")]
     np.testing.assert_array_equal(dataset.x[:, words].sum(axis=1), 1)
+
+
+# Rows of each grade from 3 on, counted in the publisher's files.
+GRADES = {"red": [10, 53, 681, 638, 199, 18], "white": [20, 163, 1457, 2198, 880, 175, 5]}
+
+
+@pytest.mark.parametrize("colour", GRADES)
+def test_grades_of_wine_are_targets_and_classes(colour: str, prepared: Callable[[str], Dataset]) -> None:
+    graded, classes = prepared(f"wine_{colour}"), prepared(f"{colour}_wine_grades")
+    np.testing.assert_array_equal(graded.x, classes.x)
+    np.testing.assert_array_equal(graded.y, classes.y + 3)
+    assert np.bincount(classes.y).tolist() == GRADES[colour]
 
 
 def test_both_bike_sharing_sets_hold_the_same_hours(prepared: Callable[[str], Dataset]) -> None:

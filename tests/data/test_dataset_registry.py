@@ -28,7 +28,8 @@ def test_registry_has_the_papers_data_sets() -> None:
     registry = load_registry(REGISTRY)
     assert set(published_datasets()) == {
         "airfoil", "bikesharing", "bikesharing_mile", "concrete", "energy", "protein", "yacht", "boston", "kin8nm",
-        "naval", "power_plant", "wine_red", "wine_white", "ionosphere", "adult", "diabetes", "digits",
+        "naval", "power_plant", "wine_red", "wine_white", "red_wine_grades", "white_wine_grades", "ionosphere", "adult",
+        "diabetes", "digits",
         "airfoil_mile", "concrete_mile", "energy_mile", "protein_mile", "yacht_mile", "ionosphere_mile",
         "synthetic_regression_1x", "digits_images", "mnist", "fashion_mnist", "kmnist", "notmnist", "cifar10",
         "cifar10_first4000", "cifar10_jpeg", "cifar100", "svhn", "imdb", "cifar10c", "hmc_cifar10", "hmc_imdb",
