@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.data.shift import Shift, parse_shift
-from bnn_atlas.data import DataError
+from bnn_atlas.data import DataError, pixels
 from bnn_atlas.data.corruptions import apply_shift
 from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.evaluation_sets import shifted_rows
-from bnn_atlas.data.pixels import NOISE_SD, dead_inputs, noise_in
+from bnn_atlas.data.pixels import NOISE_SD, dead_inputs, noise_in, second_moments
 from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.metrics.gathering.marginals import dead_input_measurements
 from bnn_atlas.models.layout import Layout, Parameter
@@ -34,6 +34,16 @@ def test_dead_pixels_are_those_of_the_rows_that_the_likelihood_sees(in_likelihoo
     border[1:-1, 1:-1] = False
     border[0, 0] = not in_likelihood
     np.testing.assert_array_equal(dead_inputs(_split(in_likelihood)), border)
+
+
+@pytest.mark.parametrize("in_likelihood", [True, False])
+def test_second_moments_are_of_the_same_rows_as_the_network_sees_them(
+    in_likelihood: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pixels, "ROWS_TOGETHER", 4)
+    split = _split(in_likelihood)
+    x = split.x_fit.reshape(15 if in_likelihood else 10, -1).astype(np.float64)
+    np.testing.assert_allclose(second_moments(split), x.T @ x / len(x), rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.parametrize("severity", [1, 3, 5])

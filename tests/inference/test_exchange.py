@@ -7,8 +7,9 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from bnn_atlas.files import save_arrays
 from bnn_atlas.inference import exchange as module
-from bnn_atlas.inference.exchange import exchange_of, exchanged_layers
+from bnn_atlas.inference.exchange import densities_of_validation, exchange_of, exchanged_layers
 from bnn_atlas.metrics.gathering.exchange import Exchange, exchange_measurements, load_exchange, save_exchange
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior import Predictive
@@ -97,3 +98,30 @@ def test_what_cannot_be_exchanged_has_no_measurement(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "MOST_BYTES", 100)
     assert exchange_measurements(exchange_of(pool(theta), predict, X, Y, classes=0), np.arange(2)) == []
     assert exchange_measurements(Exchange(np.asarray(3), *np.zeros((2, 2, 5))), np.arange(0)) == []
+
+
+def test_validation_rows_have_the_mean_density_of_a_few_draws(tmp_path: Path) -> None:
+    """All rows at once, and evenly spread ones where the test rows are fewer; other rows fill up and are cut off."""
+    theta = draws_of(3, 100, dependent=False)
+    each = np.linspace(0, 99, 20).round().astype(int)
+    slopes = (theta[..., 0] * theta[..., 1])[:, each, None]
+    expected = logsumexp(norm.logpdf(Y, slopes * X[:, 0], SIGMA), axis=1) - np.log(20)
+    for together, rows in ((21, slice(None)), (30, slice(None)), (3, [0, 10, 20])):
+        found = densities_of_validation(pool(theta), predict, X, Y, classes=0, together=together)
+        np.testing.assert_allclose(found, expected[:, rows])
+    exchange = exchange_of(pool(theta), predict, X, Y, classes=0)._replace(validation=expected)
+    save_exchange(tmp_path / "exchange.npz", exchange)
+    np.testing.assert_array_equal(load_exchange(tmp_path / "exchange.npz").validation, expected)
+
+
+def test_a_file_without_validation_rows_can_be_read(tmp_path: Path) -> None:
+    save_arrays(tmp_path / "exchange.npz", dict(zip(Exchange._fields[:3], np.zeros((3, 2, 5)), strict=True)))
+    assert not load_exchange(tmp_path / "exchange.npz").validation.size
+
+
+def test_a_single_chain_needs_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    theta = draws_of(2, 20, dependent=True)
+    for draws, count in ((pool(theta[:1]), 21), (pool(theta), 0)):
+        assert not densities_of_validation(draws, predict, X[:count], Y[:count], classes=0, together=21).size
+    monkeypatch.setattr(module, "MOST_BYTES", 100)
+    assert not densities_of_validation(pool(theta), predict, X, Y, classes=0, together=21).size

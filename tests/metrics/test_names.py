@@ -77,7 +77,7 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
         virial = Virial(
             np.array(["layer0", "noise"]), np.array([2, 1]), 60, np.arange(4), *rng.normal(size=(2, 4, 60, 2))
         )
-        exchange = Exchange(np.asarray(60), *rng.normal(size=(2, 4, 25)))
+        exchange = Exchange(np.asarray(60), *rng.normal(size=(3, 4, 25)))
         own = {"virial": virial, "exchange": exchange, "rescalings": [Rescaling("layer0", *np.split(np.arange(2), 2))]}
         facts = evaluate.RunFacts(run, COST, published=PAPERS, prior_sd=1.0, **own)
         found = evaluate.score(pool, summary, Data(target), facts)
@@ -100,7 +100,9 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
     summary = summarise(pool, predict_softmax, x, labels, classes=3)
     other = summarise(pool, predict_softmax, 3 * x, None, classes=3)
     dead = np.array([True, False])
-    facts = evaluate.RunFacts(RUN, COST, published=PAPERS, dead_inputs=dead)
+    facts = evaluate.RunFacts(
+        RUN, COST, published=PAPERS, dead_inputs=dead, prior_sd=1.0, second_moments=np.diag([0.0, 1])
+    )
     found = evaluate.score(pool, summary, Data(labels), facts)
     rows += found.rows + found.rates
     rows += sets.shift_rows(RUN, "blur1", summary, labels, PAPERS)

@@ -74,7 +74,14 @@ DENSITY = (
         "higher",
         NATS,
     ),
-    Metric("stacked_chains", "effective number of chains, 1 / sum of the squared stacking weights", "", "chains"),
+    Metric("stacked_chains", "effective number of chains, exp(entropy of the stacking weights)", "", "chains"),
+    Metric(
+        "lppd_stacked_validation",
+        "LPPD with stacking weights for the chains, fitted to validation rows that the likelihood does not see",
+        "higher",
+        NATS,
+    ),
+    Metric("stacked_chains_validation", "`stacked_chains` of these weights", "", "chains"),
 )
 REGRESSION = (
     Metric("rmse", "root mean square error of the predictive mean", "lower", TARGET),
@@ -423,6 +430,16 @@ CONVERGENCE += (
     ),
     Metric("prior_shell", "theta^2 divided by the prior variance, mean over parameters, draws and chains"),
     Metric(
+        "prior_shell_determined",
+        "first-layer weights squared, weighted by the second moments of the inputs, divided by the prior variance: "
+        "theta^2 in the directions that the data determine",
+    ),
+    Metric(
+        "prior_shell_undetermined",
+        "first-layer weights squared, divided by the prior variance, in the directions that no row reaches: "
+        "T for draws from the posterior at temperature T",
+    ),
+    Metric(
         "prior_shell_shift",
         "mean of `prior_shell` over the second halves of the chains minus that over the first halves",
         "",
@@ -647,10 +664,10 @@ RANGES: dict[str, tuple[float, float]] = {
     r"|alignment_(fixed|gain)|entropy_is_bound|reference_fit|referee_mixed|source_trusted": (0.0, 1.0),
     r"rmse.*|noise_sd.*|(.*_)?sd|function_sd|marginal_sd|weight_sd_.*|variance_.*|aligned_variance.*|wasserstein_1"
     r"|predictive_entropy.*|.*rhat_.*|.*ess_.*|bfmi_min|chains_.*|divergences.*|guarded_steps.*|draws_not_finite"
-    r"|energy_change_(sd|variance.*|max_abs|nonfinite|mean_square.*)|step_size_.*|covariance_bias_bound|prior_shell"
+    r"|energy_change_(sd|variance.*|max_abs|nonfinite|mean_square.*)|step_size_.*|covariance_bias_bound|prior_shell(_(un)?determined)?"
     r"|transpositions_.*|pair_(transpositions.*|squared_distance)|gradients_.*|seconds_.*|rows_.*"
     r"|recalibration_power"
-    r"|skipped_updates|singular|entropy_(error|bracket)|stacked_chains|crps.*|interval_score.*": (
+    r"|skipped_updates|singular|entropy_(error|bracket)|stacked_chains.*|crps.*|interval_score.*": (
         0.0,
         math.inf,
     ),

@@ -49,6 +49,20 @@ def dead_inputs(data: SplitData) -> np.ndarray:
     return np.asarray((x == x[:1]).all(axis=0))
 
 
+def second_moments(data: SplitData) -> np.ndarray:
+    """(1/n) sum_i x_i x_i' [inputs, inputs] over the rows x_i of the likelihood, scaled as the network sees them."""
+    rows = np.concatenate(data.split[:2]) if data.validation_in_likelihood else data.split.train
+    size = int(np.prod(data.shape))
+    total = np.zeros((size, size))
+    for start in range(0, len(rows), ROWS_TOGETHER):
+        x = data.scaled(data.dataset.x[rows[start : start + ROWS_TOGETHER]]).reshape(-1, size).astype(np.float64)
+        total += x.T @ x
+    return total / len(rows)
+
+
+ROWS_TOGETHER = 5000
+
+
 def noise_in(kind: str, severity: int, images: np.ndarray, dead: np.ndarray, seed: int) -> np.ndarray:
     """Images [n, H, W, C] uint8 with noise in some pixels: x becomes x + 255 sd z with z ~ N(0, 1), cut to [0, 255].
 

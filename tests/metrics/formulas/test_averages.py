@@ -10,7 +10,7 @@ from scipy.stats import norm
 from sklearn.metrics import log_loss, root_mean_squared_error
 
 from bnn_atlas.metrics.formulas import averages
-from bnn_atlas.metrics.formulas.averages import TOLERANCE, cross_fitted, stacking_weights
+from bnn_atlas.metrics.formulas.averages import TOLERANCE, cross_fitted, effective_number, stacking_weights
 from bnn_atlas.metrics.gathering.streaming import Limits, summarise
 from bnn_atlas.posterior import Predictive
 
@@ -175,6 +175,12 @@ def test_a_useless_chain_is_left_out_on_rows_that_chose_nothing():
     found = cross_fitted(log_density)
     assert found.log_density.mean() > score(log_density, np.full(3, 1 / 3)) + 0.3
     assert found.effective_chains < 2.05
+
+
+def test_the_effective_number_of_weights():
+    assert effective_number(np.full(7, 1 / 7)) == pytest.approx(7)
+    assert effective_number(np.array([0.0, 1.0, 0.0])) == 1
+    assert effective_number(np.array([0.5, 0.5, 0.0])) == pytest.approx(2)
 
 
 def test_the_limit_of_an_average_and_its_error_over_runs_with_other_draws() -> None:

@@ -9,6 +9,7 @@ from bnn_atlas.metrics.gathering.marginals import (
     BINS,
     OF_MARGINALS,
     dead_input_measurements,
+    direction_measurements,
     marginal_measurements,
 )
 from bnn_atlas.models.layout import Layout, Parameter
@@ -90,3 +91,67 @@ def test_without_such_a_prior_there_is_no_distance_and_without_chains_nothing(me
     pool = memory_pool(np.ones((2, 9, 8)), layout=LAYOUT)
     assert {name for name, _ in measured(pool, np.arange(2), None)} == {"marginal_sd", "smaller_sign_share"}
     assert measured(pool, np.arange(0), 1.0) == {}
+
+
+LINE = Layout((Parameter("layer0.weight", (1, 5), "weight", 0, 5, 1), Parameter("log_sigma", (), "scale", None, 1, 1)))
+SD, NOISE = 0.7, 0.4
+
+
+def line(temperature):
+    """Inputs [40, 5] of rank 3 (one is 0, one the sum of two others), and draws of N(m, T C) for their targets."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(40, 5)) * [3.0, 0.1, 1.0, 1.0, 0.0]
+    x[:, 3] = x[:, 0] + x[:, 2]
+    covariance = np.linalg.inv(x.T @ x / NOISE**2 + np.eye(5) / SD**2)
+    mean = covariance @ x.T @ (x @ [0.3, -2.0, 1.0, 0.5, 9.0] + NOISE * rng.normal(size=40)) / NOISE**2
+    draws = rng.multivariate_normal(mean, temperature * covariance, size=(6, 2000))
+    return x, mean, covariance, np.concatenate([draws, np.zeros((6, 2000, 1))], axis=2)
+
+
+def by_direction(pool, kept, moments, temperature=1.0, sd=SD, max_bytes=4096):
+    return {m.metric: m for m in direction_measurements(pool, kept, moments, sd, max_bytes, temperature)}
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.3])
+def test_a_linear_regression_has_its_closed_form_in_both_kinds_of_directions(memory_pool, temperature):
+    x, mean, covariance, theta = line(temperature)
+    moments = x.T @ x / 40
+    found = by_direction(memory_pool(theta, layout=LINE), np.array([0, 1, 2, 4, 5]), moments, temperature)
+    expected = mean @ moments @ mean + temperature * np.trace(moments @ covariance)
+    determined, undetermined = found["prior_shell_determined"], found["prior_shell_undetermined"]
+    for one, value in ((determined, expected / (SD**2 * np.trace(moments))), (undetermined, temperature)):
+        assert 0 < one.monte_carlo_error < 0.1 * value
+        assert abs(one.value - value) < 4 * one.monte_carlo_error
+    assert determined.note == f"3 of 5 directions of the inputs; draws from the prior have {temperature:g}"
+    assert undetermined.note.startswith("2 of 5 directions of the inputs; draws from the posterior have")
+
+
+def test_rotating_inputs_and_weights_changes_nothing(memory_pool):
+    x, _, _, theta = line(1.0)
+    q = np.linalg.qr(np.random.default_rng(6).normal(size=(5, 5)))[0]
+    turned = np.concatenate([theta[..., :5] @ q, theta[..., 5:]], axis=2)
+    pools, inputs = (memory_pool(t, layout=LINE) for t in (theta, turned)), (x, x @ q)
+    one, other = (by_direction(p, np.arange(6), i.T @ i / 40) for p, i in zip(pools, inputs, strict=True))
+    assert {name: m.value for name, m in one.items()} == pytest.approx({name: m.value for name, m in other.items()})
+
+
+def test_draws_that_are_no_draws_of_the_posterior_show_where_no_row_says_anything(memory_pool):
+    """As at a trained network with weight decay: weights of directions without data are 0."""
+    x, _, _, theta = line(1.0)
+    shrunk = theta[..., :5] @ np.linalg.pinv(x) @ x
+    pool = memory_pool(np.concatenate([shrunk, theta[..., 5:]], axis=2), layout=LINE)
+    found = by_direction(pool, np.arange(6), x.T @ x / 40)
+    assert found["prior_shell_undetermined"].value < 1e-10
+    intact = by_direction(memory_pool(theta, layout=LINE), np.arange(6), x.T @ x / 40)["prior_shell_determined"].value
+    assert found["prior_shell_determined"].value == pytest.approx(intact)
+
+
+def test_without_a_dense_first_layer_a_normal_prior_or_a_null_space_there_is_less(memory_pool):
+    x, _, _, theta = line(1.0)
+    pool, moments, kept = memory_pool(theta[:, :9], layout=LINE), x.T @ x / 40, np.arange(6)
+    assert set(by_direction(pool, kept, np.eye(5))) == {"prior_shell_determined"}
+    assert not by_direction(pool, kept, None)
+    assert not by_direction(pool, kept, np.eye(4))
+    assert not by_direction(pool, kept, np.zeros((5, 5)))
+    assert not by_direction(pool, kept, moments, sd=None)
+    assert not by_direction(pool, kept[:0], moments)

@@ -17,10 +17,12 @@ from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.data.splitting import save_split
 from bnn_atlas.inference import problem as module
 from bnn_atlas.inference.problem import Predictor, Problem, load_problem
+from bnn_atlas.metrics.formulas import averages
 from bnn_atlas.metrics.gathering import summary as summaries
 from bnn_atlas.metrics.gathering.exchange import load_exchange
-from bnn_atlas.metrics.gathering.summary import PredictiveSummary
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary, with_targets
 from bnn_atlas.metrics.gathering.virial import load_virial
+from bnn_atlas.metrics.judgement.measure import stacked_on_validation
 from bnn_atlas.metrics.judgement.sets import reference_rows, shift_rows
 from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.pipeline.steps import predict as steps
@@ -88,6 +90,36 @@ def test_gradients_at_the_draws_are_those_of_the_training_rows(run: Run, tmp_pat
     files = [tmp_path / f"{name}.npz" for name in "abc"]
     predict(run.dataset, run.split, run.pool, *files, posterior=POSTERIOR, last=True)
     assert not load_virial(tmp_path / "b.npz").likelihood.size, "a single network has no temperature"
+
+
+def test_weights_of_chains_are_fitted_to_validation_rows_that_the_posterior_has_not_seen(tmp_path: Path) -> None:
+    """One chain is right about every row; with validation rows in the likelihood there are no such weights."""
+    run = make_run(tmp_path)
+    validation, train = np.arange(5), np.arange(5, TRAIN)
+    for held, chains in ((False, 3), (True, 0)):
+        save_split(run.split, run.images, Split(train, validation, run.rows), held)
+        summary = predicted(run, tmp_path)
+        density = load_exchange(tmp_path / "exchange.npz").validation
+        assert len(density) == chains
+        found = {one.metric: one for one in stacked_on_validation(summary, density)}
+        if held:
+            assert not found
+            continue
+        pixels = run.images.x[train].astype(np.float64)
+        scaled = run._replace(mean=pixels.mean(axis=(0, 1, 2)), scale=pixels.std(axis=(0, 1, 2)))
+        expected = np.log(scaled.probabilities(run.images.x[validation])[:, np.arange(5), run.images.y[validation]])
+        np.testing.assert_allclose(density, expected, rtol=0, atol=2e-5)
+        right = np.where(np.arange(3)[:, None] == 1, 0.0, -50.0) * np.ones((3, 5))
+        alone, number = stacked_on_validation(summary, right)
+        of_test = with_targets(summary.log_density_by_chain)[1]
+        assert alone.value == pytest.approx(of_test.mean(), abs=1e-3)
+        assert alone.standard_error == pytest.approx(of_test.std(ddof=1) / np.sqrt(TEST), rel=1e-2)
+        assert number.value == pytest.approx(1, abs=1e-2)
+        assert found["stacked_chains_validation"].value == pytest.approx(
+            averages.effective_number(averages.stacking_weights(density))
+        )
+        assert stacked_on_validation(summary, right[:, :3]) == [], "three rows are too few"
+        assert stacked_on_validation(summary, np.where(right == 0, np.nan, right)) == []
 
 
 def test_test_rows_in_an_order_of_their_own(tmp_path: Path) -> None:

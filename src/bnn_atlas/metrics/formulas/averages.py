@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, xlogy
 
 LOG_2PI = float(np.log(2 * np.pi))
 LEAST_POINTS = 3
@@ -186,7 +186,7 @@ class Stacked(NamedTuple):
     log_density: np.ndarray
     """[n] log of the weighted mean density of each row, with weights that did not use the row."""
     effective_chains: float
-    """1 / sum_c w_c^2, averaged over the two fits: C for equal weights, 1 if one chain has all the weight."""
+    """`effective_number` of the weights, averaged over the two fits."""
 
 
 def stacking_weights(log_density: np.ndarray) -> np.ndarray:
@@ -210,11 +210,22 @@ def stacking_weights(log_density: np.ndarray) -> np.ndarray:
     return np.asarray(weights / weights.sum())
 
 
+def effective_number(weights: np.ndarray) -> float:
+    """exp(-sum_c w_c log w_c) of weights [C] that add up to 1: C for equal weights, 1 if one chain has all of it."""
+    return float(np.exp(-xlogy(weights, weights).sum()))
+
+
+def weighted(log_density: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Log of the weighted mean density of each row [n], from log densities [C, n] and weights [C]."""
+    with np.errstate(divide="ignore"):
+        return logsumexp(log_density + np.log(weights)[:, None], axis=0)
+
+
 def cross_fitted(log_density: np.ndarray) -> Stacked:
     """Stacked density of each test row from log densities [C, n], with weights fitted to the other half of the rows.
 
-    Stacking needs rows that neither the posterior nor the score uses. Validation rows do not qualify: they chose the
-    epoch of every warm start, and many posteriors condition on them. So the test rows are divided into two random
+    Stacking needs rows that neither the posterior nor the score uses, and many posteriors condition on validation rows,
+    which also chose the epoch of every warm start. So the test rows are divided into two random
     halves, and each half is scored with weights fitted to the other.
     """
     order = np.random.default_rng(HALVES_SEED).permutation(log_density.shape[1])
@@ -222,7 +233,6 @@ def cross_fitted(log_density: np.ndarray) -> Stacked:
     found, sizes = np.empty(len(order)), []
     for scored, fitted in ((order[:half], order[half:]), (order[half:], order[:half])):
         weights = stacking_weights(log_density[:, fitted])
-        sizes.append(1 / np.square(weights).sum())
-        with np.errstate(divide="ignore"):
-            found[scored] = logsumexp(log_density[:, scored] + np.log(weights)[:, None], axis=0)
+        sizes.append(effective_number(weights))
+        found[scored] = weighted(log_density[:, scored], weights)
     return Stacked(found, float(np.mean(sizes)))

@@ -29,7 +29,7 @@ BY_CHAIN = (
     "noise_variance", "pit", "probabilities_by_batch", "log_noise_draws", "mixture_mean", "mixture_log_noise",
 )  # fmt: skip
 """Fields of a summary whose first axis is that of the chains."""
-BY_DRAW, DIFFERENCES = "log_density_by_draw", "differences"
+BY_DRAW, DIRECTIONS, DIFFERENCES = "log_density_by_draw", "directions", "differences"
 
 
 def limits_of_block(block: int, chains: int, draws: int, rows: int, classes: int, itemsize: int) -> Limits:
@@ -88,27 +88,31 @@ def merged_virial(paths: Sequence[str | Path]) -> Virial:
 def merged_exchange(paths: Sequence[str | Path]) -> Exchange:
     """The densities after exchanging layers of all blocks."""
     parts = [load_exchange(path) for path in paths]
-    return parts[0]._replace(**{name: _joined(parts, name) for name in ("as_drawn", "exchanged")})
+    return parts[0]._replace(**{name: _joined(parts, name) for name in ("as_drawn", "exchanged", "validation")})
 
 
 def save_tallies(path: str | Path, tallies: Tallies) -> None:
     """Write what is computed from a block's parameters as .npz."""
-    sums, inputs, differences = tallies
+    sums, inputs, directions, differences = tallies
     ours = {f"inputs_{name}": array for name, array in inputs._asdict().items()}
-    save_arrays(path, {**sums._asdict(), **ours, DIFFERENCES: differences}, compressed=True)
+    by_draw = {DIRECTIONS: directions, DIFFERENCES: differences}
+    save_arrays(path, {**sums._asdict(), **ours, **by_draw}, compressed=True)
 
 
 def merged_tallies(paths: Sequence[str | Path]) -> Tallies:
     """The same of all blocks: sums are added, chains are joined."""
     own = {f"inputs_{name}": name for name in InputTally._fields}
     total: dict[str, np.ndarray] = {}
-    differences = []
+    directions, differences = [], []
     for path in paths:
-        arrays = load_arrays(path, (*Tally._fields, *own, DIFFERENCES), PredictionError, "sums over draws")
+        names = (*Tally._fields, *own, DIRECTIONS, DIFFERENCES)
+        arrays = load_arrays(path, names, PredictionError, "sums over draws")
+        directions.append(arrays.pop(DIRECTIONS))
         differences.append(arrays.pop(DIFFERENCES))
         total = {name: array + total.get(name, 0) for name, array in arrays.items()}
     inputs = {short: total.pop(name) for name, short in own.items()}
-    return Tallies(Tally(**total), InputTally(**inputs), np.concatenate(differences))
+    by_chain = np.concatenate(directions, axis=1), np.concatenate(differences)
+    return Tallies(Tally(**total), InputTally(**inputs), *by_chain)
 
 
 def _joined(parts: Sequence[Any], name: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What dependence between layers is worth: densities before and after layers are exchanged between draws."""
+"""Densities by a few draws of each chain: after layers are exchanged between draws, and of validation rows."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +20,8 @@ class Exchange(NamedTuple):
     """[C, n] of the draws as they are; NaN for a chain that is not finite."""
     exchanged: np.ndarray
     """[C, n] of the draws with their layers exchanged."""
+    validation: np.ndarray = np.empty((0, 0))
+    """[C, m] of validation rows, by draws as they are, for weights of the chains; empty if not computed."""
 
 
 def save_exchange(path: str | Path, exchange: Exchange) -> None:
@@ -29,7 +31,9 @@ def save_exchange(path: str | Path, exchange: Exchange) -> None:
 
 def load_exchange(path: str | Path) -> Exchange:
     """Read what `save_exchange` wrote; PredictionError if the file is damaged or holds something else."""
-    return Exchange(**load_arrays(path, Exchange._fields, PredictionError, "densities after exchanging layers"))
+    *required, optional = Exchange._fields
+    what = "densities after exchanging layers"
+    return Exchange(**load_arrays(path, required, PredictionError, what, optional=[optional]))
 
 
 def exchange_measurements(exchange: Exchange, kept: np.ndarray) -> list[Measurement]:

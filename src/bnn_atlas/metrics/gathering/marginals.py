@@ -8,8 +8,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from bnn_atlas.metrics.formulas.repetitions import GROUPS, jackknife
+from bnn_atlas.metrics.formulas.rhat_ess import error_of_chain_mean
 from bnn_atlas.metrics.tables.measurement import Measurement
-from bnn_atlas.models.layout import Parameter
+from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.traces.draws import Draws, evenly
 
 BINS = 2000
@@ -184,6 +185,105 @@ def dead_input_measurements(
     ]
 
 
+def dense_first_layer(layout: Layout, inputs: int) -> Parameter | None:
+    """The only array of weights of the first layer, if it is dense over this number of inputs; otherwise None."""
+    weights = [array for array in layout.parameters if array.role == "weight" and array.layer == 0]
+    if len(weights) != 1 or len(weights[0].shape) != 2 or weights[0].shape[1] != inputs:
+        return None
+    return weights[0]
+
+
+MOST_INPUTS = 4096
+"""Most inputs whose second moments are computed."""
+NULL = 1e-10
+"""Eigenvalues of the inputs' second moments up to this fraction of the largest are 0: rounding of single precision."""
+
+
+def direction_measurements(
+    pool: Draws,
+    kept: np.ndarray,
+    moments: np.ndarray | None,
+    prior_sd: float | None,
+    max_bytes: int,
+    temperature: float = 1.0,
+    squares: np.ndarray | None = None,
+) -> list[Measurement]:
+    """First-layer weights squared over the prior variance, in the directions that the inputs reach, and in the others.
+
+    With W [H, D] the first layer's weights, S = (1/n) sum_i x_i x_i' of the inputs in the likelihood, k the dimension
+    of the null space of S and N [D, k] an orthonormal basis of it, the prior N(0, s^2) and the temperature T,
+
+        determined    tr(W S W') / (H s^2 tr S),     undetermined    |W N|^2 / (H k s^2).
+
+    Both are T for draws of the prior, and both stay as they are if inputs and weights are rotated. The first is theta^2
+    as much as the inputs multiply it: the mean square of the units' sums over inputs, relative to the prior. The
+    second is T for draws of every posterior, since no row depends on W N: a value that is off by more than its error
+    shows that the chains are not draws of it. For a linear regression with the posterior N(m, C), the first is
+    (m' S m + tr S C) / (s^2 tr S).
+
+    Args:
+        pool: the draws.
+        kept: indices of the chains that are not excluded.
+        moments: S; None if unknown.
+        prior_sd: s of the prior of all parameters; None for other priors.
+        max_bytes: working memory.
+        temperature: T of the posterior.
+        squares: `direction_squares` of all chains, in the place of their draws; None to compute them.
+
+    Returns `prior_shell_determined` and, if k > 0, `prior_shell_undetermined`, over at most `MOST_DRAWS` draws of each
+    chain, with Monte Carlo errors. Empty for other priors, and unless the first layer is dense.
+    """
+    if moments is None or prior_sd is None or not len(kept):
+        return []
+    if squares is None:
+        squares = direction_squares(pool, moments, max_bytes)
+    if not squares.size:
+        return []
+    null = _null(np.linalg.eigvalsh(moments))
+    directions, count = f"of {len(moments):,} directions of the inputs", int(null.sum())
+    notes = {
+        "determined": f"{len(moments) - count:,} {directions}; draws from the prior have {temperature:g}",
+        "undetermined": f"{count:,} {directions}; draws from the posterior have {temperature:g}",
+    }
+    found = []
+    for (name, note), values in zip(notes.items(), squares[:, kept] / prior_sd**2, strict=True):
+        if name == "determined" or count:
+            error = error_of_chain_mean(values)
+            known = error if error > 0 else None
+            found.append(Measurement(f"prior_shell_{name}", float(values.mean()), note=note, monte_carlo_error=known))
+    return found
+
+
+def direction_squares(pool: Draws, moments: np.ndarray | None, max_bytes: int) -> np.ndarray:
+    """tr(W S W') / (H tr S) and |W N|^2 / (H k) [2, C, s] at evenly spread draws of each chain.
+
+    Names as in `direction_measurements`; 0 without directions N. Empty unless the first layer is dense and inputs vary.
+    """
+    array = None if moments is None else dense_first_layer(pool.layout, len(moments))
+    if array is None or moments is None or not np.trace(moments):
+        return np.empty((2, 0, 0))
+    values, vectors = np.linalg.eigh(moments)
+    null = _null(values)
+    each, start = evenly(pool.draws, MOST_DRAWS), pool.layout.offset(array.name)
+    columns = slice(start, start + array.size)
+    found = np.empty((2, pool.chains, len(each)))
+    together = max(1, max_bytes // (16 * array.size))
+    for chain in range(pool.chains):
+        for first in range(0, len(each), together):
+            part = slice(first, min(first + together, len(each)))
+            taken, begin = each[part], int(each[first])
+            read = pool.read(slice(chain, chain + 1), slice(begin, int(taken[-1]) + 1), columns)[0][taken - begin]
+            weights = read.astype(np.float64).reshape(-1, *array.shape)
+            along = np.square(weights @ vectors).sum(axis=1) / array.shape[0]
+            found[0, chain, part] = along @ values / values.sum()
+            found[1, chain, part] = along[:, null].sum(axis=1) / max(1, null.sum())
+    return found
+
+
+def _null(eigenvalues: np.ndarray) -> np.ndarray:
+    return np.asarray(eigenvalues <= NULL * eigenvalues[-1])
+
+
 class InputTally(NamedTuple):
     """Sums over draws, by group of chains and input; one empty group if the network has no weights of dead inputs."""
 
@@ -211,8 +311,4 @@ def input_tally_of(
 
 def _of_inputs(pool: Draws, dead: np.ndarray) -> Parameter | None:
     """The first layer's weights, if it is dense and some but not all inputs are dead."""
-    weights = [array for array in pool.layout.parameters if array.role == "weight" and array.layer == 0]
-    if dead.all() or not dead.any() or len(weights) != 1:
-        return None
-    (array,) = weights
-    return array if len(array.shape) == 2 and array.shape[1] == dead.size else None
+    return None if dead.all() or not dead.any() else dense_first_layer(pool.layout, dead.size)

@@ -34,6 +34,7 @@ from bnn_atlas.metrics.gathering.marginals import (
     InputTally,
     Tally,
     dead_input_measurements,
+    direction_measurements,
     marginal_measurements,
 )
 from bnn_atlas.metrics.gathering.sampling import bfmi_measurements, sampling_measurements
@@ -82,6 +83,8 @@ class RunFacts(NamedTuple):
     """Temperature of the posterior."""
     dead_inputs: np.ndarray | None = None
     """[inputs] bool: inputs that are constant over the rows of the likelihood; None if unknown."""
+    second_moments: np.ndarray | None = None
+    """[inputs, inputs]: mean of x x' over the rows of the likelihood; None if unknown."""
     fit_rows: int | None = None
     """Number of rows of the likelihood, if known."""
     rescalings: Sequence[Rescaling] = ()
@@ -89,7 +92,7 @@ class RunFacts(NamedTuple):
     virial: Virial | None = None
     """What the temperature of the draws is computed from, if known."""
     exchange: Exchange | None = None
-    """Densities of the test rows by draws with exchanged layers, if known."""
+    """Densities of the test rows by draws with exchanged layers, and of validation rows, if known."""
     tallies: "Tallies | None" = None
     """What is computed from the parameters of the draws; None to compute it from the draws."""
 
@@ -101,6 +104,8 @@ class Tallies(NamedTuple):
     """Sums for the marginals of the weights."""
     inputs: InputTally
     """Sums for the weights of dead inputs."""
+    directions: np.ndarray
+    """Squares of the first layer's weights along directions (`gathering.marginals.direction_squares`)."""
     differences: np.ndarray
     """Incoming minus outgoing weights, squared (`gathering.virial.differences_of`)."""
 
@@ -143,6 +148,7 @@ def score(
     found = diagnose(pool, summary, run, max_bytes=max_bytes)
     measurements = [
         *measure.prediction_measurements(summary, data.y_test, data.y_scale, run.identity.method, run.published),
+        *(measure.stacked_on_validation(summary, run.exchange.validation) if run.exchange else []),
         *found.functions_and_weights,
         *log_score_measurements(summary, data.y_test),
         *found.sampling,
@@ -178,7 +184,7 @@ class Diagnosis(NamedTuple):
 
 def diagnose(pool: Draws, summary: PredictiveSummary, run: RunFacts, *, max_bytes: int = MAX_BYTES) -> Diagnosis:
     """Diagnose the chains of a pool of draws, from its predictions with or without targets; arguments as in `score`."""
-    kept, draws, tallies = summary.kept, pool.draws, run.tallies or (None, None, None)
+    kept, draws, tallies = summary.kept, pool.draws, run.tallies or (None,) * 4
     parameters = diagnose_parameters(pool, kept, max_bytes, MOST_PARAMETERS)
     functions = diagnose_functions(summary, max_bytes)
     chains = summarise_statistics(pool, max_bytes, CURVE_POINTS)
@@ -195,12 +201,13 @@ def diagnose(pool: Draws, summary: PredictiveSummary, run: RunFacts, *, max_byte
         *log_posterior_measurements(pool, kept, max_bytes),
         *marginal_measurements(pool, kept, run.prior_sd, max_bytes, tallies[0]),
         *dead_input_measurements(pool, kept, run.dead_inputs, max_bytes, tallies[1]),
+        *direction_measurements(pool, kept, run.second_moments, run.prior_sd, max_bytes, run.temperature, tallies[2]),
         *sampling_measurements(chains.chains, kept, pool.layout.size, draws, steps),
         *bfmi_measurements(chains.chains, kept, run.identity.method, pool.layout.size, run.temperature),
         *log_likelihood_measurements(pool, kept, max_bytes),
         *shell_measurements(pool, kept, run.prior_sd, max_bytes, run.temperature),
         *(virial_measurements(run.virial, kept, run.temperature) if run.virial else []),
-        *balance_measurements(pool, kept, run.rescalings, run.prior_sd, run.temperature, max_bytes, tallies[2]),
+        *balance_measurements(pool, kept, run.rescalings, run.prior_sd, run.temperature, max_bytes, tallies[3]),
         *(exchange_measurements(run.exchange, kept) if run.exchange else []),
         *variational_measurements(pool, kept, max_bytes),
         *ceiling_measurements(pool, kept, max_bytes),

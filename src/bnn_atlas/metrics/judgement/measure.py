@@ -169,6 +169,27 @@ def _stacked(by_chain: np.ndarray) -> list[Measurement]:
     ]
 
 
+def stacked_on_validation(summary: PredictiveSummary, validation: np.ndarray) -> list[Measurement]:
+    """LPPD with weights of the chains fitted to validation rows, and the effective number of chains.
+
+    Args:
+        summary: predictions of test rows.
+        validation: log density [C, m] of validation rows by each chain, excluded chains included; empty if not known.
+
+    Empty for fewer than two chains or four validation rows, and where a density is not known.
+    """
+    kept = summary.kept
+    if len(kept) < 2 or validation.shape[1] < 4 or np.isnan(validation[kept]).any():
+        return []
+    weights = averages.stacking_weights(validation[kept])
+    rows = averages.weighted(_of(summary, "log_density_by_chain"), weights)
+    note = f"weights fitted to {validation.shape[1]:,} validation rows, which may have chosen the warm starts"
+    return [
+        Measurement("lppd_stacked_validation", float(rows.mean()), averages.error_of_mean(rows), note),
+        Measurement("stacked_chains_validation", averages.effective_number(weights), note=note),
+    ]
+
+
 def _regression(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> list[Measurement]:
     """RMSE, moment-matched density, interval coverage, PIT, CRPS and interval score."""
     mean, second, noise = (_of(summary, name) for name in ("mean", "second_moment", "noise_variance"))

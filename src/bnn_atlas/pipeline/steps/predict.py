@@ -13,7 +13,7 @@ from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data.evaluation_sets import Rows, corrupted_rows, interval_rows, outside_rows, shifted_rows
 from bnn_atlas.data.split_data import SplitData
-from bnn_atlas.inference.exchange import exchange_of
+from bnn_atlas.inference.exchange import by_few_draws
 from bnn_atlas.inference.fingerprint import code_of_predictions, fingerprint_of
 from bnn_atlas.inference.problem import Predictor, Problem, load_problem, load_without_rows
 from bnn_atlas.inference.virial import TOGETHER, virial_of
@@ -45,8 +45,9 @@ def predict(
 
     All draws count or, with `last`, only the last draw of each chain. A file that was made from the same draws, rows,
     settings and code is kept. `virial` is the file of what the temperature of the draws is computed from
-    (`inference.virial`), `exchange` that of the densities after exchanging layers (`inference.exchange`); these two are
-    always made again. For reduced blocks, all three are merged from theirs.
+    (`inference.virial`), `exchange` that of the densities after exchanging layers and, if the posterior is not
+    conditioned on them, of validation rows (`inference.exchange`); these two are always made again. For reduced blocks,
+    all three are merged from theirs.
     """
     problem, trace = load_without_rows(dataset, split, posterior), open_pool(pool)
     if trace.reduced:
@@ -58,9 +59,9 @@ def predict(
         return
     draws, settings = _counted(trace, last), _settings(problem, trace, posterior, last)
     rows = Rows(problem.split.x_test, problem.split.y_test)
-    predictor, classes = _predictor(problem), len(problem.split.classes)
+    predictor = _predictor(problem)
     _write(Path(destination), partial(_summary, problem, draws, predictor, rows), problem.config, settings, rows)
-    save_exchange(exchange, exchange_of(draws, predictor, problem.split.x_test, problem.split.y_test, classes=classes))
+    save_exchange(exchange, by_few_draws(draws, predictor, problem.split))
     with_rows = load_problem(dataset, split, {**posterior, "data_shards": 1}, TOGETHER) if draws.draws > 1 else problem
     save_virial(virial, virial_of(with_rows.posterior, with_rows.data, draws))
 

@@ -12,19 +12,28 @@ import numpy as np
 
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data import DataError
-from bnn_atlas.data.pixels import dead_inputs
+from bnn_atlas.data.pixels import dead_inputs, second_moments
+from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.files import atomic
-from bnn_atlas.inference.exchange import exchange_of
+from bnn_atlas.inference.exchange import by_few_draws
 from bnn_atlas.inference.fingerprint import code_of_predictions
 from bnn_atlas.inference.problem import Predictor, load_problem, load_without_rows
 from bnn_atlas.inference.virial import TOGETHER, virial_of
 from bnn_atlas.metrics.formulas.repetitions import GROUPS
 from bnn_atlas.metrics.gathering.blocks import limits_of_block, save_block, save_tallies, scalars_of_run
 from bnn_atlas.metrics.gathering.exchange import save_exchange
-from bnn_atlas.metrics.gathering.marginals import groups_of, input_tally_of, tally_of
+from bnn_atlas.metrics.gathering.marginals import (
+    MOST_INPUTS,
+    dense_first_layer,
+    direction_squares,
+    groups_of,
+    input_tally_of,
+    tally_of,
+)
 from bnn_atlas.metrics.gathering.streaming import summarise
 from bnn_atlas.metrics.gathering.virial import differences_of, save_virial
 from bnn_atlas.metrics.judgement.evaluate import MAX_BYTES, Tallies
+from bnn_atlas.models.layout import Layout
 from bnn_atlas.symmetry.permutation import rescalings
 from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.grids import bivariate_grids, layer_pairs
@@ -79,12 +88,13 @@ def reduce_block(
     with atomic(destination) as folder:
         folder.mkdir()
         save_block(folder / SUMMARY, summary)
-        save_exchange(folder / EXCHANGE, exchange_of(trace, predictor, *rows, classes=classes, of=chains))
+        save_exchange(folder / EXCHANGE, by_few_draws(trace, predictor, data, of=chains))
         with_rows = load_problem(dataset, split, posterior, TOGETHER) if trace.draws > 1 else problem
         save_virial(folder / VIRIAL, virial_of(with_rows.posterior, with_rows.data, trace, of=chains))
         tallies = Tallies(
             tally_of(trace, groups, prior_sd, MAX_BYTES, count),
             input_tally_of(trace, groups, dead, MAX_BYTES, count),
+            direction_squares(trace, moments_of_inputs(data, trace.layout), MAX_BYTES),
             differences_of(trace, rescalings(problem.config.model, trace.layout), MAX_BYTES, chains),
         )
         save_tallies(folder / TALLIES, tallies)
@@ -96,6 +106,14 @@ def reduce_block(
             _thin(trace, folder / THINNED, keep_draws["every"])
         scalars = scalars_of_run(trace.size, chains, trace.draws, itemsize)
         write_reduced(folder, trace, scalars, {**attributes, PREDICTED_BY: code_of_predictions(problem.config)})
+
+
+def moments_of_inputs(data: SplitData, layout: Layout) -> np.ndarray | None:
+    """The inputs' second moments; None unless the first layer multiplies the inputs and they are few enough."""
+    inputs = 0 if data.kind == "tokens" else int(np.prod(data.shape))
+    if not 0 < inputs <= MOST_INPUTS or dense_first_layer(layout, inputs) is None:
+        return None
+    return second_moments(data)
 
 
 def predicted_by_earlier_code(pool: Pool, posterior: PosteriorConfig) -> bool:

@@ -26,7 +26,7 @@ from bnn_atlas.metrics.judgement.rows import as_rows, marked
 from bnn_atlas.metrics.judgement.trust import FIT, source_measurement
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
 from bnn_atlas.metrics.tables.parquet import REFEREE_SCHEMA, RunFiles, read_table, write_frame, write_table
-from bnn_atlas.pipeline.steps.reduce import TALLIES, parts
+from bnn_atlas.pipeline.steps.reduce import TALLIES, moments_of_inputs, parts
 from bnn_atlas.symmetry.permutation import rescalings
 from bnn_atlas.traces.pool import open_pool
 
@@ -62,6 +62,7 @@ def score(
         whose,
         read_cost(timings),
         dead_inputs=None if data.kind == "tokens" else dead_inputs(data),
+        second_moments=moments_of_inputs(data, draws.layout) if given.get("prior_sd") else None,
         fit_rows=len(data.y_fit),
         rescalings=rescalings(TypeAdapter(ModelConfig).validate_python(model), draws.layout),
         virial=load_virial(virial),
