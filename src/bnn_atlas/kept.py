@@ -263,6 +263,11 @@ def kept_scale(page: str | Path) -> str | None:
     return str(json.loads(about.read_text(encoding="utf-8"))["scale"]) if about.is_file() else None
 
 
+def blocks_of(kept: Path, run: str, settings: str) -> Path:
+    """The archive of the finished blocks of a run in the folder `kept`; `settings` is the hash of its settings."""
+    return kept / "blocks" / f"{run}-{settings}.zip"
+
+
 def read_piece(page: str | Path, scale: str) -> Piece:
     """The results kept by the page in a folder; empty without such a folder, or if it has nothing at this scale.
 

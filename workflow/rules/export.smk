@@ -2,11 +2,17 @@
 from bnn_atlas.export.archive import ArchiveError
 from bnn_atlas.export.results import unpack
 from bnn_atlas.pipeline.changes import unlike
+from bnn_atlas.pipeline.study_page import kept_blocks
 
 try:
     PUBLISHED = [] if "--mode" in sys.argv else [unpack(path, RESULTS) for path in ATLAS.settings.published]
 except ArchiveError as error:
     raise SystemExit(f"Configuration error\npublished = {error}")
+for path in [] if "--mode" in sys.argv else kept_blocks(ATLAS):
+    try:
+        unpack(path, RESULTS, only_missing=True)
+    except ArchiveError as error:  # they are sampled instead
+        print(f"Finished blocks are not taken from {path}: {error}", file=sys.stderr)
 hooks.after_planning(workflow, lambda plan: unlike(PUBLISHED, plan, RESULTS))
 
 

@@ -85,8 +85,10 @@ def save_results(path: str | Path, made: Iterable[str | Path], results: str | Pa
     write_archive(path, FORMAT, contents())
 
 
-def unpack(path: str | Path, results: str | Path) -> Unpacked:
+def unpack(path: str | Path, results: str | Path, *, only_missing: bool = False) -> Unpacked:
     """Put the results of an archive among the results of the same scale, marked by its SHA-256 in their records.
+
+    With `only_missing`, results of jobs of which anything is here already are left as they are.
 
     All missing results are verified before the first file is written. Whenever the process ends, each result is either
     complete or absent; the next call continues.
@@ -102,7 +104,8 @@ def unpack(path: str | Path, results: str | Path) -> Unpacked:
         if other := " and ".join(sorted(scales - {folder.name})):
             raise ArchiveError(f"{path}: it is of scale {other}, not {folder.name}: add `--config scale={other}`")
         jobs = list(_jobs(path, archive, f"{RESULTS}/{folder.name}/"))
-        missing = [job for job in jobs if job.files and _is_missing(path, job, folder)]
+        wanted = [job for job in jobs if not (only_missing and _is_begun(job, folder))]
+        missing = [job for job in wanted if job.files and _is_missing(path, job, folder)]
         for name in (name for job in missing for files in job.files.values() for name in files):
             for _ in archive.parts(name):
                 pass
@@ -165,6 +168,11 @@ def _jobs(path: str | Path, archive: Archive, prefix: str) -> Iterator[_Job]:
             if digest != content["outputs"][each]:
                 raise ArchiveError(f"{path}: {whole} differs from its record; export the archive again")
         yield _Job(name.removeprefix(prefix), content, files)
+
+
+def _is_begun(job: _Job, results: Path) -> bool:
+    """Whether there is a result of a job, or its record, here."""
+    return (results / job.record).exists() or any((results / name).exists() for name in job.files)
 
 
 def _is_missing(path: str | Path, job: _Job, results: Path) -> bool:

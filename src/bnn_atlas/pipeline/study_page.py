@@ -11,6 +11,7 @@ from bnn_atlas.config.runs.expansion import leaves, run_rows
 from bnn_atlas.config.runs.studies import Run
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.inference.fingerprint import code_of_draws
+from bnn_atlas.kept import FOLDER, blocks_of
 from bnn_atlas.pipeline.claims import about_claims, claimed_studies, compared_predictions
 from bnn_atlas.pipeline.figures import Figure, Figures
 from bnn_atlas.pipeline.inputs import Inputs
@@ -87,6 +88,7 @@ def page_plan(atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, stud
         "runs": {name: _run(run, atlas, inputs) for name, run in runs.items()},
         "points": inputs.grid_points(study),
         "figures": {figure.name: _figure(figure, atlas) for figure in drawn},
+        "archive": inputs.published(SimpleNamespace(target=study)),
         "predictions": compared_predictions(atlas, paths, [study]) if study in atlas.claims else {},
         "jobs": {
             "study": study,
@@ -112,6 +114,13 @@ def _steps(atlas: Atlas, study: str) -> list[tuple[str, str, int, list[str]]]:
         runs = atlas.studies[study].runs_of(tuple(named))
         found.append((name, step.takes, len(chosen), list(dict.fromkeys(run.name for run in runs))))
     return found
+
+
+def kept_blocks(atlas: Atlas) -> list[str]:
+    """The archives of finished blocks that pages keep for today's settings of runs whose draws are reduced."""
+    runs = [run for study in atlas.studies.values() for run in study.runs.values() if run.config.reduces_draws]
+    files = [blocks_of(Path(KEPT, run.study, FOLDER), run.name, settings_of_run(run, atlas)) for run in runs]
+    return [str(file) for file in files if file.is_file()]
 
 
 def settings_of_run(run: Run, atlas: Atlas) -> str:
@@ -145,10 +154,20 @@ def _run(run: Run, atlas: Atlas, inputs: Inputs) -> dict[str, Any]:
         for param in run_settings(inputs, *OF_DRAWS).values():
             settings |= param(w)
         starts = inputs.starts(w)
+        so_far = None
+        if run.config.reduces_draws:
+            so_far = {
+                "dataset": inputs.dataset(w),
+                "split": inputs.split(w),
+                "posterior": run.config.posterior.model_dump(mode="json"),
+                "chains": run.config.chains,
+                "scores": inputs.scoring(w),
+            }
         splits.append(
             {
                 "tables": [file for file in tables if file.startswith(folder)],
                 "settings": settings,
+                "so_far": so_far,
                 "traces": {
                     trace: [inputs.dataset(w), inputs.split(w), start]
                     for trace, start in zip(inputs.traces(w), starts, strict=True)

@@ -12,13 +12,19 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from bnn_atlas.export.results import unpack
 from bnn_atlas.files import TableError, save_arrays
+from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.metrics.tables.parquet import write_table
 from bnn_atlas.pipeline.paths import in_metadata
+from bnn_atlas.pipeline.steps import study_page as steps
 from bnn_atlas.pipeline.steps.study_page import study_page
-from bnn_atlas.records import PUBLISHED, name_of, record_of
+from bnn_atlas.records import PUBLISHED, digest, environment, name_of, record_of, write
 from bnn_atlas.report.console import read_rows
+from bnn_atlas.runner.segments import COMPANIONS
 from tests.claims.making import CLAIM, planned, row
+
+from .test_reduce import NOISY, REDUCED, posterior, sampled
 
 CHANGE = {"metric": "lppd", "relation": "alike", "size": 5.0, "published": None}
 IN_FIGURE = {"figure": "curve", "in_figure": {"column": "c"}, "metric": None, "runs": []}
@@ -367,3 +373,56 @@ def test_results_of_another_scale_are_not_replaced(results: Results, tmp_path: P
         results.page()
     assert results.page(tmp_path / "elsewhere").keys() == CLAIMS.keys()
     assert read_rows(results.kept / "claims.csv")[0]["verdict"] == "agrees"
+
+
+def test_finished_blocks_of_a_run_count_and_come_with_the_clone(results: Results, tmp_path: Path) -> None:
+    """Of four chains in two blocks, the second block is there."""
+    sampled(results.folder / "one", **REDUCED)
+    folder = results.folder / "one" / "run"
+    trace = folder / "trace.zarr"
+    made = {name_of(path, results.folder): digest(path) for path in (trace, *map(folder.joinpath, COMPANIONS))}
+    write(record_of(trace), {"rule": "sample", "settings": [SETTINGS], "inputs": {}, "outputs": made, **environment()})
+    of = posterior(NOISY)
+    scores = {
+        "identity": row("one", 0.0)._asdict() | {}, "marks": [], "published": (), "prior_sd": 1.0, "model": of["model"],
+        "temperature": 1.0, "batch_rows": None,
+    }  # fmt: skip
+    scores["identity"] = {name: scores["identity"][name] for name in RunIdentity._fields}
+    files = {"dataset": str(folder / "prepared.npz"), "split": str(folder / "split.npz"), "posterior": of}
+    results.plan["runs"]["one"]["splits"] = [
+        {
+            "tables": [str(results.table("one"))],
+            "settings": SETTINGS,
+            "traces": {str(results.folder / "one" / "other" / "trace.zarr"): [], str(trace): []},
+            "so_far": files | {"chains": 4, "scores": scores},
+        }
+    ]
+    results.plan["archive"] = {"target": "small", "papers": {}, "data": {}}
+    claim = results.page()["error"]
+    assert (claim["identity"], claim["value"] != "") == ("reduced", True)
+    table, runs = pd.read_parquet(results.kept / "kept/metrics.parquet"), pd.read_csv(results.kept / "kept/runs.csv")
+    assert set(table.loc[table["metric"] == "lppd", "chains"]) == {2}
+    assert table["note"].str.contains("so far 2 of 4 chains").all()
+    assert runs["reductions"].tolist() == ["chains: 4 -> 2"]
+
+    archive = results.kept / "kept" / "blocks" / "one-hash of one.zip"
+    there = tmp_path / "there" / results.folder.name
+    unpack(archive, there, only_missing=True)
+    assert {name: digest(there / name) for name in made} == made
+    (there / "one" / "run" / "timing.json").write_text("made there")
+    unpack(archive, there, only_missing=True)
+    assert (there / "one" / "run" / "timing.json").read_text() == "made there"
+
+    shutil.rmtree(results.folder)
+    again = results.page(tmp_path / "from_what_is_kept")["error"]
+    assert (again["identity"], again["value"]) == ("reduced", claim["value"])
+
+
+def test_blocks_beyond_the_limit_are_named(results: Results, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    trace = results.folder / "one" / "run" / "trace.zarr"
+    sampled(results.folder / "one", **REDUCED)
+    results.plan["runs"]["one"]["splits"] = [{"settings": SETTINGS, "traces": {str(trace): []}, "so_far": {}}]
+    monkeypatch.setattr(steps, "MOST_BYTES", 1000)
+    steps.write_blocks(results.folder, results.plan)
+    assert "small: 0 of 1 finished blocks of one are kept" in caplog.text
+    assert not (results.folder / "blocks").exists()

@@ -55,7 +55,7 @@ def predict(
             log.warning("%s: its blocks were predicted by earlier code; to sample them again, delete them", trace.path)
         save(destination, merged_summary(parts(trace, SUMMARY)))
         save_exchange(exchange, merged_exchange(parts(trace, EXCHANGE)))
-        save_virial(virial, merged_virial(parts(trace, VIRIAL)))
+        save_virial(virial, merged_virial(parts(trace, VIRIAL), trace.chain_ids))
         return
     draws, settings = _counted(trace, last), _settings(problem, trace, posterior, last)
     rows = Rows(problem.split.x_test, problem.split.y_test)

@@ -15,14 +15,17 @@ from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import OF_ROWS, ClaimedStudy
 from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import Judgement, judge
+from bnn_atlas.export.results import save_results
 from bnn_atlas.figures.drawing import draw
 from bnn_atlas.files import TableError, replaced
 from bnn_atlas.kept import (
+    FOLDER,
     RUN_COLUMNS,
     Origin,
     Piece,
     Place,
     StudyJobs,
+    blocks_of,
     compact,
     farthest,
     kept_scale,
@@ -33,13 +36,18 @@ from bnn_atlas.kept import (
     write_piece,
 )
 from bnn_atlas.metrics.judgement.pooled import GridPoint, write_runs, write_summary
-from bnn_atlas.metrics.tables.parquet import concat_tables, read_table, write_rows
+from bnn_atlas.metrics.tables.measurement import joined
+from bnn_atlas.metrics.tables.parquet import RunFiles, concat_tables, read_table, write_rows
 from bnn_atlas.pipeline.made import Metadata
+from bnn_atlas.provenance import collect
 from bnn_atlas.records import published, record_of
 from bnn_atlas.records import read as read_record
 from bnn_atlas.report.page import write_page
 from bnn_atlas.report.site import write_site, write_start
 from bnn_atlas.report.view import study_view
+from bnn_atlas.runner.segments import COMPANIONS
+from bnn_atlas.traces.pool import open_pool, pool_traces
+from bnn_atlas.traces.reduced import is_reduced
 
 log = logging.getLogger(__name__)
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "blackjax", "numpy", "scipy")
@@ -90,48 +98,55 @@ def study_page(
             f"{destination} keeps results of scale {kept_scale(kept)}, but these are of scale {scale}: move it "
             f"away, or run with `--config scale={kept_scale(kept)}`"
         )
-    found = fresh(plan)
-    earlier = current(read_piece(kept, scale), plan) if kept else Piece.empty(scale)
-    claimed = ClaimedStudy.model_validate(plan["claims"]) if plan["claims"] else None
-    piece = union(found.piece, earlier)
-    piece = piece._replace(table=compact(piece.table, _chains(claimed)), jobs=_of_study(piece, plan))
-    origins, drawn_earlier = _origins(found, earlier, plan), earlier.figures.keys() - found.figures.keys()
-    if kept and Path(kept) == Path(destination):  # from now on, all of it comes with the clone
-        origins = {place: farthest((origin, Origin.CLONE)) for place, origin in origins.items()}
-        drawn_earlier = plan["figures"].keys()
-    _tell(piece, found, plan)
-    files = found.figures | {name: _kept_files(earlier, name) for name in earlier.figures if name not in found.figures}
-    with replaced(destination) as folder, tempfile.TemporaryDirectory() as name:
-        work = Path(name)
-        files |= _of_rows(plan, piece, found.figures, work)
-        if claimed:
-            pictures = {figure: path for figure, paths in files.items() for path in paths if path.suffix == ".png"}
-            pictures |= {f: paths[0].with_suffix(".png") for f, paths in files.items() if f not in pictures and paths}
-            table = piece.table[piece.table["run"].isin(list(claimed.runs))]
-            measured = Measured(table, pictures, found.predictions, piece.densities)
-            judgements = [judge(one, claimed, measured) for one in claimed.claims.claims]
-            piece = piece._replace(densities=_densities(judgements, measured))
-            write_claims(work / "claims.parquet", judgements, {claimed.name: piece.table})
-            files |= _of_claims(plan, work)
-        _write_tables(piece, plan, work)
-        view = study_view(
-            **plan["about"],
-            command=command,
-            files=[file for figure in plan["figures"] for file in files.get(figure, ())],
-            table=piece.table,
-            summary=work / "summary.csv",
-            runs=work / "runs.csv",
-            claims=work / "claims.parquet" if claimed else None,
-            jobs=piece.jobs,
-            origins=origins,
-            drawn=_drawn(origins, plan, drawn_earlier),
-            count_here=count_here,
-        )
-        write_page(folder, view)
-        if site:
-            write_site(folder, view)
-        behind = [*plan["runs"].values(), *plan["figures"].values()]
-        write_piece(folder, piece, {of["settings"]: of["set"] for of in behind})
+    with tempfile.TemporaryDirectory() as scratch:
+        found = fresh(plan, Path(scratch))
+        earlier = current(read_piece(kept, scale), plan) if kept else Piece.empty(scale)
+        piece = union(found.piece, earlier)
+        claimed = _claimed(plan, piece)
+        piece = piece._replace(table=compact(piece.table, _chains(claimed)), jobs=_of_study(piece, plan))
+        origins, drawn_earlier = _origins(found, earlier, plan), earlier.figures.keys() - found.figures.keys()
+        if kept and Path(kept) == Path(destination):  # from now on, all of it comes with the clone
+            origins = {place: farthest((origin, Origin.CLONE)) for place, origin in origins.items()}
+            drawn_earlier = plan["figures"].keys()
+        _tell(piece, found, plan)
+        files = found.figures | {
+            name: _kept_files(earlier, name) for name in earlier.figures if name not in found.figures
+        }
+        with replaced(destination) as folder, tempfile.TemporaryDirectory() as name:
+            work = Path(name)
+            files |= _of_rows(plan, piece, found.figures, work)
+            if claimed:
+                pictures = {figure: path for figure, paths in files.items() for path in paths if path.suffix == ".png"}
+                pictures |= {
+                    f: paths[0].with_suffix(".png") for f, paths in files.items() if f not in pictures and paths
+                }
+                table = piece.table[piece.table["run"].isin(list(claimed.runs))]
+                measured = Measured(table, pictures, found.predictions, piece.densities)
+                judgements = [judge(one, claimed, measured) for one in claimed.claims.claims]
+                piece = piece._replace(densities=_densities(judgements, measured))
+                write_claims(work / "claims.parquet", judgements, {claimed.name: piece.table})
+                files |= _of_claims(plan, work)
+            _write_tables(piece, plan, work)
+            view = study_view(
+                **plan["about"],
+                command=command,
+                files=[file for figure in plan["figures"] for file in files.get(figure, ())],
+                table=piece.table,
+                summary=work / "summary.csv",
+                runs=work / "runs.csv",
+                claims=work / "claims.parquet" if claimed else None,
+                jobs=piece.jobs,
+                origins=origins,
+                drawn=_drawn(origins, plan, drawn_earlier),
+                count_here=count_here,
+            )
+            write_page(folder, view)
+            if site:
+                write_site(folder, view)
+            behind = [*plan["runs"].values(), *plan["figures"].values()]
+            write_piece(folder, piece, {of["settings"]: of["set"] for of in behind})
+            if kept and Path(kept) == Path(destination):
+                write_blocks(folder / FOLDER, plan)
 
 
 def whole_site(site: str | Path, *, pages: Mapping[str, tuple[Mapping[str, Any], str, None]]) -> None:
@@ -176,19 +191,30 @@ def study_pages(
         write_start(Path(site))
 
 
-def fresh(plan: Mapping[str, Any]) -> Found:
-    """The existing results that were made with today's settings; the others are named on the console."""
+def fresh(plan: Mapping[str, Any], scratch: Path) -> Found:
+    """The existing results that were made with today's settings; the others are named on the console.
+
+    A run whose draws are reduced counts with the blocks that are finished; its tables are then made in `scratch`.
+    """
     metadata = Metadata(plan["metadata"])
     rows, tables, old, origins = [], [], [], {}
+    predicted: dict[str, str] = {}
     for run, of in plan["runs"].items():
         for split, files in enumerate(of["splits"]):
+            reductions = of["reductions"]
             if not all(Path(file).is_file() for file in files["tables"]):
-                continue
-            if not _is_current(files, metadata):
+                finished = finished_blocks(files, metadata)
+                if not finished:
+                    continue
+                part = _so_far(files, finished, scratch / f"{run}-{split}")
+                files = {**files, "traces": finished, "tables": [part.table]}
+                reductions = joined(reductions, part.reduction)
+                predicted[f"{run}/split{split}"] = part.predictions
+            elif not _is_current(files, metadata):
                 old.append(run)
                 continue
             code = metadata.code_of(next(iter(files["traces"])))
-            about = (of["settings"], code, _machines(files["traces"]), _packages(), of["reductions"])
+            about = (of["settings"], code, _machines(files["traces"]), _packages(), reductions)
             rows.append((run, split, *about, *_draws(files["traces"])))
             origins[run, split] = _origin(files, of["code"], metadata)
             tables += files["tables"]
@@ -201,7 +227,7 @@ def fresh(plan: Mapping[str, Any]) -> Found:
         f"{run}/split{split}": path
         for run, split in sorted(places)
         if (path := plan["predictions"].get(f"{plan['name']}/{run}/split{split}"))
-    }
+    } | predicted
     piece = Piece.empty(plan["about"]["scale"])._replace(
         runs=frame,
         table=_read(tables) if tables else Piece.empty("").table,
@@ -209,6 +235,91 @@ def fresh(plan: Mapping[str, Any]) -> Found:
         figures={name: plan["figures"][name]["settings"] for name in figures},
     )
     return Found(piece, figures, predictions, origins)
+
+
+def finished_blocks(files: Mapping[str, Any], metadata: Metadata) -> dict[str, Any]:
+    """Trace and inputs of the blocks of a run and split that are reduced and up to date; empty for other runs."""
+    if files.get("so_far") is None:
+        return {}
+    traces = {trace: of for trace, of in files["traces"].items() if is_reduced(trace)}
+    return {trace: of for trace, of in traces.items() if metadata.is_current(trace, files["settings"], of)}
+
+
+class _Part(NamedTuple):
+    """The scores of the finished blocks of a run and split."""
+
+    table: str
+    predictions: str
+    reduction: str
+    """Planned and finished chains."""
+
+
+def _so_far(files: Mapping[str, Any], finished: Collection[str], work: Path) -> _Part:
+    """Score the finished blocks of a run and split into a folder; the note of each row says of how many chains."""
+    from bnn_atlas.pipeline.steps.predict import predict  # slow to import, and most pages have no such run
+    from bnn_atlas.pipeline.steps.score import score
+
+    work.mkdir()
+    of, pool = files["so_far"], work / "pool.json"
+    pool_traces(finished, pool)
+    chains = open_pool(pool).chains
+    test, virial, exchange = (work / f"{name}.npz" for name in ("test", "virial", "exchange"))
+    predict(of["dataset"], of["split"], pool, test, virial, exchange, posterior=of["posterior"])
+    tables = RunFiles(*(work / f"{name}.parquet" for name in RunFiles._fields))
+    timings = [Path(trace).with_name("timing.json") for trace in finished]
+    scores = {**of["scores"], "marks": [*of["scores"]["marks"], f"so far {chains:,} of {of['chains']:,} chains"]}
+    score(of["dataset"], of["split"], pool, test, virial, exchange, timings, **scores, **tables._asdict())
+    return _Part(str(tables.table), str(test), f"{SO_FAR}{of['chains']} -> {chains}")
+
+
+SO_FAR = "chains: "
+"""Beginning of the reduction of a run of which some blocks are finished."""
+
+
+def _claimed(plan: Mapping[str, Any], piece: Piece) -> ClaimedStudy | None:
+    """The claims of a study, with the chains that runs have so far."""
+    if not plan["claims"]:
+        return None
+    runs = dict(plan["claims"]["runs"])
+    for row in piece.runs.to_dict("records"):
+        known = plan["runs"][row["run"]]["reductions"].split("; ")
+        for text in (text for text in row["reductions"].split("; ") if text.startswith(SO_FAR) and text not in known):
+            if row["run"] in runs:
+                of = runs[row["run"]]
+                more = {"reductions": [*of["reductions"], text], "chains": int(text.rpartition(" -> ")[2])}
+                runs[row["run"]] = {**of, **more}
+    return ClaimedStudy.model_validate({**plan["claims"], "runs": runs})
+
+
+MOST_BYTES = 20_000_000
+"""Largest size of the finished blocks that a page keeps, of all runs together."""
+
+
+def write_blocks(folder: Path, plan: Mapping[str, Any]) -> None:
+    """Write the finished blocks of runs whose draws are reduced into archives, one for each run, for another clone.
+
+    They are `blocks/<run>-<hash of its settings>.zip`, with all that the blocks were made from but the data. Blocks
+    beyond `MOST_BYTES` are left out, and a line on the console says how many.
+    """
+    metadata, room = Metadata(plan["metadata"]), MOST_BYTES
+    for run, of in plan["runs"].items():
+        finished = [trace for files in of["splits"] for trace in finished_blocks(files, metadata)]
+        kept = []
+        for trace in finished:
+            size = sum(file.stat().st_size for file in Path(trace).rglob("*") if file.is_file())
+            if size <= room:
+                kept.append(trace)
+                room -= size
+        if kept:
+            made = [Path(trace).with_name(name) for trace in kept for name in (Path(trace).name, *COMPANIONS)]
+            about = {**plan["archive"], "version": collect({}, root=Path()).version}
+            save_results(blocks_of(folder, run, of["settings"]), made, metadata.results, about)
+        if len(kept) < len(finished):
+            log.warning(
+                "%s: %d of %d finished blocks of %s are kept, since more would take over %d MB; to go on with all "
+                "elsewhere, copy %s",
+                plan["name"], len(kept), len(finished), run, MOST_BYTES // 10**6, metadata.results,
+            )  # fmt: skip
 
 
 def current(kept: Piece, plan: Mapping[str, Any]) -> Piece:
