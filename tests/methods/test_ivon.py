@@ -9,7 +9,7 @@ from bnn_atlas.config.methods.gaussian import IVONConfig
 from bnn_atlas.config.parts.posterior import GaussianLikelihood, MLPConfig
 from bnn_atlas.config.parts.priors import LaplacePrior, NormalFlatBiasPrior, NormalPrior
 from bnn_atlas.config.runs.studies import RunConfig
-from bnn_atlas.methods.ivon import build_ivon
+from bnn_atlas.methods.ivon import UNLEARNED, build_ivon
 from bnn_atlas.posterior.density import build_posterior, posterior_data
 from bnn_atlas.runner.segments import noted
 from tests.config.folders import RUN
@@ -111,12 +111,26 @@ def test_a_memory_longer_than_the_fit_is_noted(caplog):
     assert noted(IVONConfig(epochs=200), posterior, len(data.y)) == {}
 
 
-def test_steps_are_clipped_where_it_is_asked_for():
+@pytest.mark.parametrize(("memory", "learned"), [(None, True), (100_000, False)])
+def test_a_fit_that_learned_nothing_of_the_curvature_says_so(memory, learned, caplog):
+    """With a memory much longer than the fit, the precisions stay at n (hessian_init + weight decay)."""
+    regression = line(NormalPrior(scale=0.8), dtype=jnp.float32)
+    given = {} if memory is None else {"hessian_momentum": 1 - 1 / memory}
+    config = IVONConfig(epochs=200, batch_size=None, samples=4, hessian_init=8.0, steps=3, **given)
+    found = drive(build_ivon(config, *regression.case), regression.case)
+    change = np.abs(2 * np.log(np.asarray(found.state.q.sigma)) + np.log(30 * 8.0 + 1 / 0.64)).mean()
+    np.testing.assert_allclose(found.statistics["curvature_change"], change, rtol=1e-3, atol=1e-5)
+    assert (change > UNLEARNED) == learned
+    assert ("has learned nothing of the curvature" in caplog.text) != learned
+
+
+def test_steps_are_clipped_before_they_are_scaled_as_by_the_authors():
     regression = line(NormalPrior(), dtype=jnp.float32)
     method = build_ivon(IVONConfig(epochs=5, learning_rate=0.5, clip=0.01, **FULL), *regression.case)
     before = method.init(jax.random.key(0), jnp.full(4, 3.0), regression.case.target)
     after, _ = method.phases[0].step(jax.random.key(1), jnp.int32(0), before, regression.case.target, ())
-    np.testing.assert_allclose(np.abs(after.q.mean - before.q.mean).max(), 0.5 * 0.01, rtol=1e-4)
+    largest = 0.5 * (0.1 + 1 / 30) * 0.01
+    np.testing.assert_allclose(np.abs(after.q.mean - before.q.mean).max(), largest, rtol=1e-4)
 
 
 def test_priors_without_a_weight_decay_are_refused():

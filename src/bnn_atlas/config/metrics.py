@@ -608,6 +608,10 @@ VARIATIONAL = (
     ),
     Metric("entropy_as_trained", "entropy in the form used by the fit, mean over draws", "", NATS),
     Metric("entropy_is_bound", "fraction of draws at which the search for the smallest singular value has converged"),
+    Metric(
+        "curvature_change",
+        "IVON: how far the log precisions of the fit are from those at its start, mean absolute value over parameters",
+    ),
     Metric("skipped_updates", "updates that were skipped because a value was not finite", "lower"),
     Metric(
         "noise_sd_optimal",
@@ -667,7 +671,7 @@ RANGES: dict[str, tuple[float, float]] = {
     r"|energy_change_(sd|variance.*|max_abs|nonfinite|mean_square.*)|step_size_.*|covariance_bias_bound|prior_shell(_(un)?determined)?"
     r"|transpositions_.*|pair_(transpositions.*|squared_distance)|gradients_.*|seconds_.*|rows_.*"
     r"|recalibration_power"
-    r"|skipped_updates|singular|entropy_(error|bracket)|stacked_chains.*|crps.*|interval_score.*": (
+    r"|curvature_change|skipped_updates|singular|entropy_(error|bracket)|stacked_chains.*|crps.*|interval_score.*": (
         0.0,
         math.inf,
     ),

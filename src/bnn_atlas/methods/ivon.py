@@ -7,25 +7,30 @@ lambda = N / T, q = N(m, diag(sigma^2)) with sigma = (lambda (h + delta))^-1/2. 
     g^ = mean of the gradients of l at theta,   h^ = mean of g^ (theta - m) / sigma^2,
     g <- b1 g + (1 - b1) g^,
     h <- b2 h + (1 - b2) h^ + (1 - b2)^2 (h - h^)^2 / (2 (h + delta)),
-    m <- m - a (h0 + delta) (g / (1 - b1^t) + delta (m - loc)) / (h + delta).
+    m <- m - a (h0 + delta) clip((g / (1 - b1^t) + delta (m - loc)) / (h + delta)).
 
-The last term of h keeps h + delta positive (Lin, Schmidt and Khan 2020).
+The last term of h keeps h + delta positive (Lin, Schmidt and Khan 2020). Algorithm 1 does not clip; the authors' code
+(ivon-opt, `clip_radius`) cuts each component to [-radius, radius] before the factor h0 + delta.
 """
 
+import logging
 import math
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 import optax
 from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.methods.gaussian import IVONConfig
 from bnn_atlas.methods import minibatch
-from bnn_atlas.methods.contract import Method
+from bnn_atlas.methods.contract import Method, Phase, Statistic, Step
 from bnn_atlas.methods.mean_field import expected_log_prior
-from bnn_atlas.methods.variational import DrawFrom, Family, Improved, build_variational
-from bnn_atlas.posterior.density import Evaluate, Posterior, PosteriorData, Target
+from bnn_atlas.methods.variational import DrawFrom, Family, Improved, VariationalState, build_variational
+from bnn_atlas.posterior.density import Evaluate, Posterior, PosteriorData, Target, binder
+
+log = logging.getLogger(__name__)
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -56,7 +61,9 @@ class Memory(NamedTuple):
 def build_ivon(config: IVONConfig, posterior: Posterior, data: PosteriorData) -> Method:
     """Fit q, then draw from it, with the statistics of `variational.build_variational`.
 
-    The fit is `mean` and `sd`, both [P].
+    One more statistic is `curvature_change`, the mean over parameters of |log((h + delta) / (h0 + delta))|: how far the
+    precisions of q are from where they started. Near 0, the fit has learned nothing of the curvature, and its spread is
+    what `hessian_init` says; below `UNLEARNED` the log says so. The fit is `mean` and `sd`, both [P].
 
     Raises:
         ValueError: the prior is not normal, or a mini-batch is larger than the data.
@@ -94,9 +101,10 @@ def build_ivon(config: IVONConfig, posterior: Posterior, data: PosteriorData) ->
         correction = 0.5 * (1 - b2) ** 2 * difference**2 / (memory.hessian + decay)
         hessian = b2 * memory.hessian + (1 - b2) * curvature + correction
         unbiased = average / -jnp.expm1(t * jnp.log(jnp.asarray(b1, average.dtype))) if b1 else average
-        move = (config.hessian_init + decay) * (unbiased + decay * (q.mean - target.data.prior.loc)) / (hessian + decay)
+        move = (unbiased + decay * (q.mean - target.data.prior.loc)) / (hessian + decay)
         if config.clip is not None:
             move = jnp.clip(move, -config.clip, config.clip)
+        move = (config.hessian_init + decay) * move
         new = Normal(q.mean - rate(memory.steps) * move, spread(hessian, target)), Memory(average, hessian, t)
         finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(new)]))
         new_q, kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b).astype(b.dtype), new, (q, memory))
@@ -121,7 +129,42 @@ def build_ivon(config: IVONConfig, posterior: Posterior, data: PosteriorData) ->
         fit=lambda q: {"mean": q.mean, "sd": q.sigma},
         centre=lambda q: q.mean,
     )
-    return build_variational(config, family, posterior, data)
+    method = build_variational(config, family, posterior, data)
+    fit, sampling = method.phases
+
+    def change(q: Normal, target: Target) -> Array:
+        start = spread(jnp.full_like(q.sigma, config.hessian_init), target)
+        return jnp.mean(jnp.abs(2 * jnp.log(start / q.sigma)))
+
+    def with_change(phase: Phase, measured: bool) -> Step:
+        def step(
+            key: Array, index: Array, state: VariationalState, target: Target, settings: Any
+        ) -> tuple[VariationalState, dict[str, Array]]:
+            state, values = phase.step(key, index, state, target, settings)
+            return state, values | {"curvature_change": change(state.q, target) if measured else jnp.zeros(())}
+
+        return step
+
+    def report(state: VariationalState, kept: np.ndarray | None) -> VariationalState:
+        moved = float(change(state.q, binder(posterior)(data)))
+        if moved < UNLEARNED:
+            log.warning(
+                "the precisions of a fit (IVON) are within %.2g%% of those at its start, on average: it has learned "
+                "nothing of the curvature; give it more epochs, a lower hessian_momentum or another hessian_init",
+                100 * moved,
+            )
+        assert fit.finish is not None
+        return fit.finish(state, kept)
+
+    phases = (
+        fit._replace(step=with_change(fit, measured=False), finish=report),
+        sampling._replace(step=with_change(sampling, measured=True)),
+    )
+    return method._replace(phases=phases, statistics={**method.statistics, "curvature_change": Statistic("last")})
+
+
+UNLEARNED = 0.1
+"""Mean change of the log precisions below which a fit has learned nothing of the curvature."""
 
 
 class _Estimate(NamedTuple):

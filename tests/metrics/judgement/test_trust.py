@@ -361,6 +361,14 @@ def test_one_rule_says_of_every_method_what_still_moves(method, values, status, 
     assert words or "nats" not in trusted.text
 
 
+@pytest.mark.parametrize(("change", "status"), [(0.1, FINE), (0.099, DISTRUST)])
+def test_a_fit_that_learned_nothing_of_the_curvature_is_not_trusted(change, status):
+    assert found({"curvature_change": change}, "ivon")["curvature"].status is status
+    trusted = judging.trust(rows_of(GOOD | {"curvature_change": change}, "ivon"))
+    assert trusted.status is (DISTRUST if status is DISTRUST else UNKNOWN)
+    assert ("9.9% from those at its start" in trusted.text) == (status is DISTRUST)
+
+
 @pytest.mark.parametrize(("share", "fit", "diverged"), [(0.011, 0.0, True), (0.009, 0.0, False), (0.011, 1.0, False)])
 def test_chains_of_which_too_many_steps_diverged_have_diverged_unless_they_may_be_a_reference(share, fit, diverged):
     steps = {"divergences": 40.0, "divergence_share": share, "divergences_chains": 2.0, "reference_fit": fit}

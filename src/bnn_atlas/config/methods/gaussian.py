@@ -129,7 +129,8 @@ class IVONConfig(ChainSettings):
     """The Hessian at the start. A parameter's standard deviation is then (rows (hessian_init + weight decay) / T)^-1/2;
     too small a value lets the first draws stray far from the mean."""
     clip: Given = None
-    """Largest size of a parameter's step, before it is multiplied by the learning rate; null for no limit."""
+    """Largest size of a parameter's gradient divided by its Hessian and weight decay, as `clip_radius` in the authors'
+    code: before it is multiplied by `hessian_init` + weight decay, and by the learning rate. null for no limit."""
     steps: Count = 100
     """Draws from q."""
 

@@ -145,7 +145,15 @@ def shell_measurements(
     return rows
 
 
-MEANS = ("elbo", "objective", "entropy", "entropy_bracket", "entropy_as_trained", "entropy_is_bound")
+MEANS = (
+    "elbo",
+    "objective",
+    "entropy",
+    "entropy_bracket",
+    "entropy_as_trained",
+    "entropy_is_bound",
+    "curvature_change",
+)
 """Statistics that are averaged over draws and reported under their own names."""
 LAST = {"skipped_updates": "updates of all chains", "singular": "samples of all chains"}
 """Statistics that are counted from the start of a fit -> note on the sum over chains."""

@@ -91,6 +91,9 @@ NOISES = ("noise_sd", OPTIMAL)
 NOISE_OF_FIT = Thresholds(0.05, 0.15)
 """Relative difference between the single noise parameter of a fit and the noise that maximises the objective for the
 functions of the fit. 250 draws determine the optimal noise to about 1 %."""
+LEARNED = Thresholds(0.1, 0.1, falling=True)
+"""Mean change of the log precisions of IVON since the start of the fit: a Hessian that follows the data is not within
+10 % of the number at which every parameter starts."""
 ENERGY = Thresholds(5e-4, 0.5)
 """Energy variance per dimension of an unadjusted sampler: at 5e-4 (BlackJAX's default), the variances of a Gaussian
 with equal variances are accurate to 5 percent; MILE's tuning starts at 0.5."""
@@ -138,7 +141,8 @@ def checks(table: pd.DataFrame) -> list[Check]:
     elif kind in UNBOUNDED:
         bias = _bias("the step size")
     # Divergences come first: they make the convergence diagnostics meaningless.
-    first = [diverged_check(rows), excluded_check(rows), noise_check(rows), divergences(rows), shell_check(rows)]
+    first = [diverged_check(rows), excluded_check(rows), noise_check(rows), curvature_check(rows)]
+    first += [divergences(rows), shell_check(rows)]
     convergence += [settled_check(rows), _temperature(rows)]
     chains = [_acceptance(rows), _cut_short(rows), _energy(rows), _missing_information(rows)]
     return [check for check in (*first, *convergence, bias, *chains) if check is not None]
@@ -176,6 +180,18 @@ def noise_check(rows: Values) -> Check | None:
         f"(fine up to {NOISE_OF_FIT.fine:.0%} off, do not trust beyond {NOISE_OF_FIT.look:.0%})"
     )
     return Check("noise of the fit", NOISE_OF_FIT.status(abs(noise / optimal - 1)), text)
+
+
+def curvature_check(rows: Values) -> Check | None:
+    """Check that a fit has learned something of the curvature; None for methods without a running estimate of it."""
+    change = _value(rows, "curvature_change")
+    if np.isnan(change):
+        return None
+    text = (
+        f"the precisions of the fit are {change:.1%} from those at its start, on average (limits: do not trust below "
+        f"{LEARNED.fine:.0%}, where it learned nothing of the curvature)"
+    )
+    return Check("curvature", LEARNED.status(change), text)
 
 
 def shell_check(rows: Values) -> Check | None:

@@ -14,6 +14,7 @@ from bnn_atlas.metrics.judgement.checks import (
     Check,
     Status,
     checks,
+    curvature_check,
     diverged_check,
     excluded_check,
     independent_check,
@@ -113,19 +114,20 @@ def sentence(made: list[Check]) -> str:
 def _point_or_approximation(table: pd.DataFrame) -> Trust:
     """Trust of an optimum, a mean network, or an approximation, whose quality cannot be judged from its own draws.
 
-    None of these is trusted if it has diverged, its single noise parameter has not converged, or its bound is below
-    that of its start; what still moved at its end is said (`checks.settled_check`). An approximation is also not
-    trusted if the size of its weights differs from the posterior's. Draws generated from another run's moments are
-    trusted no more than that run.
+    None of these is trusted if it has diverged, its single noise parameter has not converged, it has learned nothing of
+    the curvature, or its bound is below that of its start; what still moved at its end is said
+    (`checks.settled_check`). An approximation is also not trusted if the size of its weights differs from the
+    posterior's. Draws generated from another run's moments are trusted no more than that run.
     """
     rows = metric_rows(table)
     if gone := diverged_check(rows):
         return Trust(gone.status, gone.short)
-    excluded, noise = excluded_check(rows), noise_check(rows)
+    excluded = excluded_check(rows)
     if excluded.status is not Status.FINE:
         return Trust(excluded.status, excluded.short)
-    if noise is not None and noise.status is Status.DISTRUST:
-        return Trust(noise.status, noise.short)
+    for check in (noise_check(rows), curvature_check(rows)):
+        if check is not None and check.status is Status.DISTRUST:
+            return Trust(check.status, check.short)
     for value, note in table.loc[table["metric"] == SOURCE, ["value", "note"]].itertuples(index=False):
         if value == 0:
             return Trust(Status.DISTRUST, note.split("; ")[0])
