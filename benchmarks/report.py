@@ -130,7 +130,14 @@ def sgmcmc_step(table: pd.DataFrame) -> str:
     return f"{machine(table)}; {table.repeat.nunique()} rounds.\n\n{markdown(head, lines)}"
 
 
-BASES = {"smile": "sgld", "sgld": "sgd", "psgld": "sgd", "sghmc": "sgd momentum", "sghmc_clr_prec": "sgd momentum"}
+BASES = {
+    "smile": "sgld",
+    "sgld": "sgd",
+    "psgld": "sgd",
+    "sghmc": "sgd momentum",
+    "sghmc_clr_prec": "sgd momentum",
+    "baoab": "sgld, all rows",
+}
 """What each stochastic-gradient sampler is compared with."""
 
 

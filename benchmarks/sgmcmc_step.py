@@ -2,7 +2,8 @@
 
 All loops run in turn on one core, each compiled as a whole: choosing the rows, computing their gradient, updating the
 state. Times are CPU times of all threads together. SGLD and pSGLD are compared with plain SGD, SGHMC with SGD with
-momentum, SMILE, whose steps take two gradients, with SGLD. `noise` only draws the random numbers of a step.
+momentum, SMILE, whose steps take two gradients, with SGLD, and BAOAB with SGLD on all rows. `noise` only draws the
+random numbers of a step.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from bnn_atlas.config.methods.hmc import BAOABConfig
 from bnn_atlas.config.methods.mclmc import SMILEConfig
 from bnn_atlas.config.methods.sgmcmc import PSGLDConfig, SGHMCCLRPrecConfig, SGHMCConfig, SGLDConfig
 from bnn_atlas.config.parts.posterior import (
@@ -46,6 +48,8 @@ from bnn_atlas.posterior.density import PosteriorData, Target, binder, build_pos
 
 RESULT = Path(__file__).parent / "results" / "sgmcmc_step.csv"
 RATE = 1e-7
+MOST_ROWS = 2000
+"""Most rows of which every step of a sampler takes all."""
 DECAY = 0.9
 
 
@@ -150,6 +154,11 @@ def build(work: Work) -> tuple[dict[str, Callable[[], float]], int]:
         "sghmc_clr_prec": SGHMCCLRPrecConfig(**lengths, momentum_decay=DECAY),
         "smile": SMILEConfig(burn_in=1, batch_size=work.batch, step_size=RATE),
     }
+    if work.rows <= MOST_ROWS:
+        samplers |= {
+            "sgld, all rows": SGLDConfig(**{**lengths, "batch_size": None}),
+            "baoab": BAOABConfig(burn_in=0, step_size=RATE),
+        }
     loops: dict[str, Loop] = {
         "sgd": descent(optax.sgd(RATE), start, bind, key, work),
         "sgd momentum": descent(optax.sgd(RATE, momentum=DECAY), start, bind, key, work),

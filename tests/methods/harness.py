@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bnn_atlas.config.methods.gaussian import CompactConfig, IVONConfig, LaplaceConfig, LowRankConfig, MeanFieldConfig
-from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
+from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, BAOABConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
 from bnn_atlas.config.methods.implicit import ImplicitConfig, MLPGenerator, SmallestEntropy
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig, SMILEConfig
 from bnn_atlas.config.methods.optimisation import AdamConfig, DeepEnsembleConfig, MAPConfig, MeanAdamConfig, PathConfig
@@ -43,6 +43,7 @@ METHODS = {
     "hmc, adapted": Setting(
         HMCConfig(burn_in=300, steps=2500, step_size=0.05, trajectory_length=1.0, adapt_step_size=True, mass="diagonal")
     ),
+    "baoab": Setting(BAOABConfig(burn_in=500, steps=40_000, thinning=10, step_size=0.12, friction=2.0)),
     "nuts": Setting(NUTSConfig(warmup=400, steps=1500, step_size=0.1, target_acceptance=0.95)),
     "adjusted mclmc": Setting(AdjustedMCLMCConfig(warmup=1000, steps=4000, step_size=0.1)),
     "mclmc": Setting(
@@ -108,6 +109,7 @@ THIRDS = {"warmup": 30, "phases": (1 / 3, 1 / 3, 1 / 3), "steps": 6, "thinning":
 SMALL = {
     "hmc": HMCConfig(burn_in=20, steps=5, step_size=0.05, trajectory_length=0.1, adapt_step_size=True, mass="diagonal"),
     "unadjusted hmc": UnadjustedHMCConfig(burn_in=2, steps=5, step_size=0.05, trajectory_length=0.1),
+    "baoab": BAOABConfig(burn_in=2, steps=6, thinning=2, step_size=0.05),
     "nuts": NUTSConfig(warmup=20, steps=5, step_size=0.1, max_doublings=2),
     "adjusted mclmc": AdjustedMCLMCConfig(warmup=20, steps=5, step_size=0.1, first_steps=2, max_integration_steps=3),
     "mclmc": MCLMCConfig(**THIRDS, diagonal_preconditioning=True, energy_guard=0.3),

@@ -1,40 +1,29 @@
-"""docs/add_a_method.md works as it is written."""
+"""docs/add_a_method.md shows the code of a method as it is, and names every file that a method needs."""
 
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 
-from bnn_atlas.figures import style
-from bnn_atlas.methods.contract import build_method
+import pytest
 
-from .harness import assert_moments
-from .problems import linear
-from .running import run
+from bnn_atlas.config.methods.registry import METHODS
 
-PAGE = Path(__file__).parents[2] / "docs" / "add_a_method.md"
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "add_a_method.md").read_text(encoding="utf-8")
+FILES = ("config/methods/hmc.py", "methods/baoab.py", "methods/integrators.py")
 
 
-def test_the_example_samples_its_target(tmp_path, monkeypatch):
-    settings, kernel = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    modules = {}
-    for name, code in (("config.methods", settings), ("methods", kernel)):
-        full = f"bnn_atlas.{name}.random_walk"
-        module = modules[name] = ModuleType(full)
-        monkeypatch.setitem(sys.modules, full, module)
-        exec(compile(code, full, "exec"), module.__dict__)
-    settings_class = modules["config.methods"].RandomWalkConfig
-    assert style.look(settings_class.family, settings_class.variant) not in style.METHODS.values()
-    exact = linear(chains=4)
-    config = settings_class(steps=40_000, thinning=10, step_size=0.12)
-    method = build_method(config, exact.problem.posterior, exact.problem.data)
-    trace = run(method, exact.problem, tmp_path / "trace.zarr", checkpoint_every=50_000)
-    assert 0.1 < trace.statistic("accepted").mean() < 0.8
-    assert_moments(trace.read(), exact.mean, exact.covariance)
+@pytest.mark.parametrize("number", range(3))
+def test_the_code_of_the_page_is_that_of_the_files(number):
+    """It is tested in the shared harness (`test_runs.py`) and in `test_baoab.py`."""
+    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert len(blocks) == len(FILES)
+    source = (ROOT / "src" / "bnn_atlas" / FILES[number]).read_text(encoding="utf-8")
+    assert blocks[number] in source
+    assert f"`{METHODS['baoab'].builder.split(':')[0].rpartition('.')[2]}`" in PAGE
 
 
 def test_the_page_is_short_and_names_all_files():
-    text = PAGE.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 80
-    files = set(re.findall(r"`((?:src|tests|workflow|docs)/\S+\.(?:py|json|md))`", text))
+    assert len(PAGE.splitlines()) <= 120
+    files = set(re.findall(r"`((?:src|tests|workflow|docs)/\S+\.(?:py|json|md))`", PAGE))
     assert len(files) == 8
+    assert not [file for file in files if not (ROOT / file).exists()]

@@ -21,6 +21,7 @@ SIZE, CHAINS = 4, 2
 LEARNED = {
     "hmc": {"step_size": (), "inverse_mass": (SIZE,)},
     "unadjusted hmc": {},
+    "baoab": {},
     "nuts": {"step_size": (), "inverse_mass": (SIZE,)},
     "adjusted mclmc": {"step_size": (), "length": (), "inverse_mass": (SIZE,)},
     "mclmc": {"step_size": (), "length": (), "scale": (SIZE,)},

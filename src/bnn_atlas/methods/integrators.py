@@ -67,6 +67,33 @@ def leapfrog(
     return compose((0.5, 0.5), position, momentum, evaluation, evaluate, kick, drift)
 
 
+def baoab(
+    position: Array,
+    momentum: Array,
+    evaluation: Evaluation,
+    evaluate: Evaluate,
+    step_size: float | Array,
+    decay: float | Array,
+    noise: Array,
+) -> tuple[Array, Array, Evaluation]:
+    """One step of x' = p, p' = g - gamma p + sqrt(2 gamma) dW/dt, with g the gradient of the tempered log density.
+
+        B: p <- p + eps/2 g(x),   A: x <- x + eps/2 p,   O: p <- c p + sqrt(1 - c^2) N(0, I),   then A and B again
+
+    with c = exp(-gamma eps) the `decay`; c = 1 (no friction) is `leapfrog`. Leimkuhler and Matthews 2013 (Rational
+    Construction of Stochastic Numerical Methods for Molecular Sampling). It targets the density with an error of the
+    second order in eps; along a direction in which the density is Gaussian with standard deviation s, positions have
+    exactly this variance for every eps < 2 s, and momenta the variance 1 - eps^2 / (4 s^2) in place of 1. `noise` [P]
+    is N(0, I), and there is one evaluation.
+    """
+    momentum = momentum + step_size / 2 * evaluation.gradient
+    position = position + step_size / 2 * momentum
+    momentum = decay * momentum + (1 - decay**2) ** 0.5 * noise
+    position = position + step_size / 2 * momentum
+    evaluation = evaluate(position)
+    return position, momentum + step_size / 2 * evaluation.gradient, evaluation
+
+
 def isokinetic(
     position: Array, momentum: Array, evaluation: Evaluation, evaluate: Evaluate, step_size: Array, scale: Array
 ) -> tuple[Array, Array, Evaluation, Array]:

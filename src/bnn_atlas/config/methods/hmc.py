@@ -1,4 +1,4 @@
-"""Settings of the methods with a Metropolis test: HMC, NUTS and adjusted microcanonical dynamics."""
+"""Settings of Hamiltonian methods: with a Metropolis test HMC, NUTS, adjusted microcanonical dynamics; two without."""
 
 import math
 from collections.abc import Iterator
@@ -177,6 +177,35 @@ class UnadjustedHMCConfig(LeapfrogSettings):
     variant = 2
 
     kind: Literal["unadjusted_hmc"] = "unadjusted_hmc"
+
+
+class BAOABConfig(ChainSettings):
+    """Underdamped Langevin dynamics by the BAOAB splitting (Leimkuhler and Matthews 2013), without a Metropolis test.
+
+    Along a direction in which the posterior is Gaussian, draws have its variance whatever the step size, up to the
+    limit of stability at twice its standard deviation; elsewhere their bias is of the second order in the step size.
+    """
+
+    title = "BAOAB"
+    kind_of_draws = KindOfDraws.BIASED_CHAIN
+    family = "langevin"
+    variant = 2
+    builder = "bnn_atlas.methods.baoab:build_baoab"
+
+    kind: Literal["baoab"] = "baoab"
+    burn_in: CountOrNone = 1000
+    """Steps at the start that are discarded."""
+    steps: Count = 10000
+    thinning: Count = 10
+    step_size: Positive
+    """Below twice the smallest standard deviation of the posterior, beyond which the dynamics are unstable."""
+    friction: Positive = 1.0
+    """Each step keeps the fraction exp(-friction step_size) of the momentum."""
+
+    @property
+    def decay(self) -> float:
+        """The fraction of the momentum that a step keeps."""
+        return math.exp(-self.friction * self.step_size)
 
 
 class NUTSConfig(ChainSettings):

@@ -7,7 +7,7 @@ from pydantic import Field
 from bnn_atlas.config.language.base import ByKind
 from bnn_atlas.config.methods.base import MethodSettings
 from bnn_atlas.config.methods.gaussian import CompactConfig, IVONConfig, LaplaceConfig, LowRankConfig, MeanFieldConfig
-from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
+from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, BAOABConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
 from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig, SMILEConfig
 from bnn_atlas.config.methods.optimisation import DeepEnsembleConfig, MAPConfig, PathConfig
@@ -28,6 +28,7 @@ MethodConfig = Annotated[
     | SMILEConfig
     | HMCConfig
     | UnadjustedHMCConfig
+    | BAOABConfig
     | NUTSConfig
     | SGLDConfig
     | PSGLDConfig

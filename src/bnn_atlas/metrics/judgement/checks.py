@@ -116,7 +116,7 @@ SMALL_CHANGE = {"bound_late_change": 1.0, "kl_late_change": 0.01, "loss_late_cha
 """Changes that are fine whatever their error: a nat of the bound, 1 % of its part of prior and entropy, and 0.01 nats
 per row of a loss."""
 
-UNBOUNDED = ("unadjusted_hmc",)
+UNBOUNDED = ("unadjusted_hmc", "baoab")
 """Full-gradient methods that have no Metropolis test and no metric that bounds the bias."""
 
 
