@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bnn_atlas import sources
-from bnn_atlas.config.methods.gaussian import LaplaceConfig
+from bnn_atlas.config.methods.gaussian import LaplaceConfig, LowRankConfig
 from bnn_atlas.config.methods.hmc import HMCConfig
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
 from bnn_atlas.config.parts.posterior import PosteriorConfig
@@ -70,6 +70,18 @@ def test_code_that_makes_the_draws_counts(package, name, pattern, new):
     before = draws()
     edit(package, name, pattern, new)
     assert draws() != before
+
+
+def test_several_starts_depend_on_their_method_and_on_their_choice(package):
+    one, several = (LowRankConfig(starts=starts) for starts in (1, 3))
+    before = draws(one), draws(several)
+    assert before[0] != before[1]
+    edit(package, "methods/restarts.py", r"^COMPARED = ", "COMPARED = 2 * ")
+    after = draws(one), draws(several)
+    assert after[0] == before[0]
+    assert after[1] != before[1]
+    edit(package, "methods/low_rank.py", r"return ", "return 2 * ")
+    assert draws(several) != after[1]
 
 
 def everywhere(package: Path, change: Callable[[str], str]) -> None:

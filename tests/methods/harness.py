@@ -127,6 +127,7 @@ SMALL = {
     "smile": SMILEConfig(burn_in=12, steps=8, thinning=2, batch_size=10, step_size=0.01),
     "mean field": MeanFieldConfig(epochs=4, batch_size=10, samples=2, steps=5),
     "low-rank normal": LowRankConfig(rank=2, epochs=4, batch_size=10, samples=2, steps=5),
+    "low-rank normal, best of two": LowRankConfig(rank=2, epochs=4, batch_size=10, samples=2, steps=5, starts=2),
     "ivon": IVONConfig(epochs=4, batch_size=10, samples=2, steps=5),
     "laplace": LaplaceConfig(map_steps=0, steps=5),
     "implicit": ImplicitConfig(

@@ -8,11 +8,17 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.methods.gaussian import LaplaceConfig, MeanFieldConfig
-from bnn_atlas.posterior.density import Evaluation, LogDensity, binder
+from bnn_atlas.config.methods.implicit import ExactEntropy, ImplicitConfig, MLPGenerator
+from bnn_atlas.config.methods.optimisation import AdamConfig
+from bnn_atlas.config.parts.posterior import GaussianLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import NormalPrior
+from bnn_atlas.methods.contract import build_method
+from bnn_atlas.posterior.density import Evaluation, LogDensity, binder, build_posterior, posterior_data
 from bnn_atlas.runner import segments
 from bnn_atlas.runner.segments import POINTS
 from bnn_atlas.traces.store import open_trace
 
+from .fitting import Case, drive
 from .harness import SMALL, build
 from .problems import linear
 from .running import assert_same, dying, run, run_to_the_end
@@ -37,6 +43,13 @@ LEARNED = {
     "adaptive sghmc, as published": {"mass": (SIZE,)},
     "mean field": {"mean": (SIZE,), "sd": (SIZE,)},
     "low-rank normal": {"mean": (SIZE,), "sd": (SIZE,), "diagonal": (SIZE,), "factor": (SIZE, 2)},
+    "low-rank normal, best of two": {
+        "mean": (SIZE,),
+        "sd": (SIZE,),
+        "diagonal": (SIZE,),
+        "factor": (SIZE, 2),
+        "start_kept": (),
+    },
     "ivon": {"mean": (SIZE,), "sd": (SIZE,)},
     "laplace": {"location": (SIZE,), "indices": (SIZE,), "root": (SIZE, SIZE)},
     "implicit": {
@@ -88,6 +101,20 @@ def course_of(problem, trace):
     run(build(FIT, problem), problem, trace)
     courses = json.loads(trace.with_name("timing.json").read_text())["courses"]
     return {name: np.array(values) for name, values in courses.items()}
+
+
+def test_the_course_of_several_starts_is_that_of_the_fit_that_is_kept(problem, tmp_path):
+    """It ends near the fit's own bound and KL divergence, which are those of no other start."""
+    config = SMALL["low-rank normal, best of two"].model_copy(update={"epochs": 30, "sigma_init": 0.3, "steps": 50})
+    trace = run(build(config, problem), problem, tmp_path / "trace.zarr")
+    kl = np.array(json.loads((tmp_path / "timing.json").read_text())["courses"]["kl"])
+    kept = np.load(tmp_path / "fit.npz")["start_kept"]
+    assert kl.shape[0] == CHAINS
+    for chain, start in enumerate(kept):
+        own, other = (trace.statistic(f"kl_of_start_{j}")[chain, -1] for j in (start, 1 - start))
+        assert own != other
+        assert trace.statistic("start_kept")[chain, -1] == start
+        assert abs(kl[chain, -1] - own) < 0.2 * abs(own - other)
 
 
 def test_methods_without_a_fit_have_no_course(problem, tmp_path):
@@ -175,3 +202,43 @@ def test_updates_that_are_not_finite_are_skipped_and_counted(name, problem, capl
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.q))
     method.phases[0].finish(state, None)
     assert f"{skipped} of {steps} updates" in caplog.text
+
+
+def kinked(starts: int):
+    """y = 2 |x| by two relu units: a fit whose units start on the same side of 0 leaves the other side flat."""
+    x = np.linspace(-1, 1, 40)[:, None]
+    posterior, prior = build_posterior(
+        MLPConfig(hidden=(2,), activation="relu"),
+        GaussianLikelihood(sigma=0.2),
+        NormalPrior(scale=1.0),
+        temperature=1.0,
+        shape=(1,),
+    )
+    case = Case(posterior, posterior_data(x, 2 * np.abs(x[:, 0]), prior))
+    config = ImplicitConfig(
+        generator=MLPGenerator(noise=3, hidden=()),
+        entropy=ExactEntropy(),
+        batch_size=None,
+        samples=2,
+        epochs=500,
+        optimiser=AdamConfig(learning_rate=0.03),
+        steps=200,
+        starts=starts,
+    )
+    return drive(build_method(config, posterior, case.data), case)
+
+
+def test_the_best_of_several_starts_is_kept_where_single_starts_fail():
+    found = kinked(4)
+    names = ("elbo", "elbo_error")
+    bounds, errors = ([float(found.statistics[f"{name}_of_start_{j}"][-1]) for j in range(4)] for name in names)
+    kept = int(found.statistics["start_kept"][-1])
+    assert max(bounds) - min(bounds) > 50
+    assert kept == int(np.argmax(bounds)) != 0
+    elbo = found.statistics["elbo"]
+    assert abs(elbo.mean() - bounds[kept]) < 4 * np.hypot(errors[kept], elbo.std() / np.sqrt(len(elbo)))
+    x = np.linspace(-1, 1, 5)
+    bias, slope, offset, head = np.split(found.draws, [2, 4, 5], axis=1)
+    units = np.maximum(slope[:, None] * x[:, None] + bias[:, None], 0)
+    mean = np.mean(np.sum(units * head[:, None], axis=2) + offset, axis=0)
+    np.testing.assert_allclose(mean, 2 * np.abs(x), atol=0.3)

@@ -36,7 +36,7 @@ METHODS = {
         name: SMALL[name]
         for name in (
             "sgld", "sghmc, cyclical, preconditioned", "adaptive sghmc, as published", "mean field", "low-rank normal",
-            "ivon", "implicit", "path",
+            "low-rank normal, best of two", "ivon", "implicit", "path",
         )
     },
 }  # fmt: skip
@@ -115,6 +115,17 @@ def test_chains_differ_and_draws_have_their_densities(method, problem, quiet):
         density = score(draws[:, place])
         np.testing.assert_allclose(quiet.statistic("log_likelihood")[:, place], density.log_likelihood, rtol=1e-5)
         np.testing.assert_allclose(quiet.statistic("log_prior")[:, place], density.log_prior, rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["low-rank normal, best of two"], indirect=True)
+def test_a_start_has_the_same_numbers_however_many_there_are(problem, quiet, tmp_path):
+    config = METHODS["low-rank normal, best of two"].model_copy(update={"starts": 3})
+    trace = run(build(config, problem), problem, tmp_path / "trace.zarr", checkpoint_every=EVERY)
+    for name in ("elbo_of_start_0", "elbo_of_start_1", "elbo_error_of_start_1"):
+        np.testing.assert_array_equal(trace.statistic(name), quiet.statistic(name))
+    three = np.stack([trace.statistic(f"elbo_of_start_{j}")[:, -1] for j in range(3)])
+    assert len(np.unique(three)) == 9
+    np.testing.assert_array_equal(trace.statistic("start_kept")[:, -1], three.argmax(axis=0))
 
 
 @pytest.mark.parametrize("method", ["laplace"], indirect=True)

@@ -587,6 +587,15 @@ VARIATIONAL = (
         NATS,
     ),
     Metric(
+        "elbo_of_starts",
+        "with `starts` above 1: evidence lower bound of the fit from each start, by 100 draws; draws are made from the "
+        "fit with the highest",
+        "higher",
+        NATS,
+        "chain.start",
+    ),
+    Metric("start_kept", "with `starts` above 1: number of the start whose fit is kept", "", "", "chain"),
+    Metric(
         "objective",
         "the fit's objective, with its own weights and form of the entropy; the note names the bound that it equals",
         "higher",

@@ -75,7 +75,7 @@ PROBLEM = (
 
 def code_of_draws(method: MethodSettings, posterior: PosteriorConfig, *, stopped: bool) -> str:
     """SHA-256 of the code that a method's draws depend on; with `stopped`, also the code that decides their number."""
-    roots = [method.builder, "bnn_atlas.runner.program"]
+    roots = [*method.builders, "bnn_atlas.runner.program"]
     if stopped:
         roots += ["bnn_atlas.runner.stopping", "bnn_atlas.inference.pointwise:ValidationDensity"]
     return _digest(*roots, settings=(method, posterior))

@@ -82,11 +82,19 @@ def with_steps(*phases: Phase) -> tuple[Phase, ...]:
 
 
 def build_method(settings: MethodSettings, posterior: Posterior, data: PosteriorData) -> Method:
-    """Build a method from its settings; only the method's own module is imported, which saves start-up time.
+    """Build a method from its settings; only the modules that it needs are imported, which saves start-up time.
 
     Raises:
         ValueError: the method does not suit the posterior or its data.
     """
-    module, function = settings.builder.split(":")
-    method: Method = getattr(import_module(module), function)(settings, posterior, data)
+    build, *changes = map(_named, settings.builders)
+    method: Method = build(settings, posterior, data)
+    for change in changes:
+        method = change(method, settings)
     return method
+
+
+def _named(name: str) -> Callable[..., Any]:
+    module, function = name.split(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found

@@ -49,8 +49,18 @@ class FitProgram(Program):
     """A program that divides each fit into at least `POINTS` segments, so that its course is known; no draw changes."""
 
     def is_fit(self, phase: Phase) -> bool:
-        """Whether the phase maximises a bound."""
-        return not phase.keep and set(COURSES) <= set(self.method.statistics)
+        """Whether the phase maximises a bound, which takes several steps."""
+        return not phase.keep and phase.steps > 1 and set(COURSES) <= set(self.method.statistics)
+
+    @property
+    def starts(self) -> int:
+        """Number of fits of each chain, of which one is kept (`methods.restarts`); 0 if there is only one."""
+        return sum(name.startswith(f"{COURSES[0]}_of_start_") for name in self.method.statistics)
+
+    @property
+    def courses(self) -> list[str]:
+        """Statistics in `COURSES`; with several starts, those of each start, one start after another."""
+        return [f"{name}_of_start_{j}" for j in range(self.starts) for name in COURSES] or list(COURSES)
 
     def units_per_segment(self, phase: Phase) -> int:
         """Number of units (draws, or steps if no draws are kept) in a full segment of a phase."""
@@ -165,10 +175,10 @@ class _Run:
         finally:
             report.close()
         end = self.stopping.end if self.stopping else None
+        fit: dict[str, Any] = self.program.fit(states)
         with refusals(self.work / "timing.json", RERUN):
             timing, method = self.work / "timing.json", self.program.method
-            write_timing(timing, method, self.seconds, self.gradients, self.place, end, self._courses())
-        fit: dict[str, Any] = self.program.fit(states)
+            write_timing(timing, method, self.seconds, self.gradients, self.place, end, self._courses(fit))
         with refusals(self.work / "fit.npz", RERUN):
             save_arrays(self.work / "fit.npz", fit)
         return self._trace()
@@ -186,7 +196,7 @@ class _Run:
             compiling = compiler.submit(self.program.compile, 0, 0, self.program.placed_shapes(self.block.starts))
             states = self.program.start(self.block.starts)
             compiling.result()
-        density = self.place.get(self.program.method.density(states))
+        density = self.place.get(jax.vmap(self.program.method.density)(states))
         for chain, likelihood, prior in zip(self.block.chain_ids, *density, strict=True):
             if not np.isfinite(likelihood + prior):
                 raise StartError(
@@ -211,7 +221,7 @@ class _Run:
             if self.gradients:
                 self.gradients[number] += int(self.place.get(segment.statistics["gradients"]).sum(dtype=np.int64))
             if fit:
-                values = self.place.get([segment.statistics[name][:, 0] for name in COURSES])
+                values = self.place.get([segment.statistics[name][:, 0] for name in self.program.courses])
                 self.courses.append(tuple(tuple(of_chains.astype(float).tolist()) for of_chains in values))
                 end = begin + count
                 if begin // every == end // every and end < phase.draws and not stop.requested:
@@ -305,11 +315,14 @@ class _Run:
         progress = Progress(phase, done, tuple(self.seconds), tuple(self.gradients), tuple(self.courses))
         self.checkpoints.save(progress, states)
 
-    def _courses(self) -> Mapping[str, np.ndarray]:
+    def _courses(self, fit: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """The courses [chain, point] of the fits that are kept."""
         if not self.courses:
             return self.block.courses
         points = np.array(self.courses)
-        return {name: points[:, place].T for place, name in enumerate(COURSES)}
+        kept = fit["start_kept"] if self.program.starts else np.zeros(self.place.chains, int)
+        first, chains = len(COURSES) * kept, np.arange(self.place.chains)
+        return {name: points[:, first + place, chains].T for place, name in enumerate(COURSES)}
 
     def _steps_before(self, progress: Progress) -> int:
         before = sum(phase.draws * phase.thinning for phase in self.phases[: progress.phase])

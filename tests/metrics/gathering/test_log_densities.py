@@ -122,6 +122,23 @@ def test_means_errors_and_counts_of_the_kept_chains(memory_pool):
     assert rows["singular"].value == 2 * 49
 
 
+def test_bounds_of_several_starts_and_the_one_that_is_kept(memory_pool):
+    """For each chain; a bound that is not finite is said to be none."""
+    bounds, errors = np.array([[-9.0, -3.0], [-np.inf, -4.0], [-5.0, -7.0]]), np.array([[1, 2], [np.inf, 3], [4, 5]])
+    statistics = {"elbo": np.zeros((3, 50)), "start_kept": np.tile([[1], [1], [0]], 50)}
+    for j in range(2):
+        statistics[f"elbo_of_start_{j}"] = np.tile(bounds[:, [j]], 50)
+        statistics[f"elbo_error_of_start_{j}"] = np.tile(errors[:, [j]], 50)
+    pool = memory_pool(FITTED, statistics)
+    rows = {(m.metric, m.at): m for m in variational_measurements(pool, np.array([1, 2]), 10_000)}
+    assert np.isnan(rows["elbo_of_starts", "1.0"].value)
+    assert "no finite density" in rows["elbo_of_starts", "1.0"].note
+    found = [rows["elbo_of_starts", at] for at in ("1.1", "2.0", "2.1")]
+    assert [(m.value, m.monte_carlo_error) for m in found] == [(-4, 3), (-5, 4), (-7, 5)]
+    assert [rows["start_kept", chain].value for chain in "12"] == [1, 0]
+    assert len(rows) == 7
+
+
 def test_other_methods_have_none(memory_pool):
     assert variational_measurements(memory_pool(FITTED), np.arange(3), 10_000) == []
     pool = memory_pool(FITTED, {"elbo": np.zeros((3, 50))})

@@ -51,6 +51,11 @@ class MethodSettings(Model):
         """Variance of the energy error per dimension to which the step size is tuned; None without such tuning."""
         return None
 
+    @property
+    def builders(self) -> tuple[str, ...]:
+        """`builder`, and functions `module:function` that change what it builds: (method, settings) -> Method."""
+        return (self.builder,)
+
     def for_rows(self, rows: int) -> Self:
         """A copy in which settings that depend on the number of rows are given as numbers."""
         return self
@@ -74,6 +79,22 @@ class ChainSettings(MethodSettings):
     def _contradictions(self) -> Iterator[str]:
         if self.steps % self.thinning:
             yield f"steps ({self.steps}) must be a multiple of thinning ({self.thinning})"
+
+
+class VariationalSettings(ChainSettings):
+    """Settings of methods that fit a density to the posterior, and then draw from it."""
+
+    starts: Annotated[Count, Field(exclude_if=lambda value: value == 1)] = 1
+    """Fits from different random starts, of which the one with the highest evidence lower bound is kept; the metric
+    `elbo_of_starts` has the bounds of all. What starts at the chain's warm start does so in all fits, and then the
+    fits differ only by the noise of their steps and by what starts at random (a generator, a low-rank factor). Time and
+    memory grow with the number of fits."""
+
+    @property
+    def builders(self) -> tuple[str, ...]:
+        """With several starts, the best of the fits is chosen."""
+        several = ("bnn_atlas.methods.restarts:best_of_starts",) if self.starts > 1 else ()
+        return (*super().builders, *several)
 
 
 class AugmentationConfig(Model):

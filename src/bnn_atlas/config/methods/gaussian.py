@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field
 
 from bnn_atlas.config.language.base import Count, CountOrNone, Given, NonNegative, Positive, Share
-from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws, MethodSettings, PointNoise
+from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws, MethodSettings, PointNoise, VariationalSettings
 from bnn_atlas.config.methods.optimisation import AdamConfig, OptimiserConfig
 
 
-class MeanFieldConfig(ChainSettings):
+class MeanFieldConfig(VariationalSettings):
     """Mean-field variational inference: the normal with independent parameters closest to the posterior in KL(q || p).
 
     Each chain is a separate fit from its own warm start; the draws are independent draws from q.
@@ -52,7 +52,7 @@ class MeanFieldConfig(ChainSettings):
             yield "unscaled is about mini-batches: set batch_size, or leave unscaled out"
 
 
-class LowRankConfig(ChainSettings):
+class LowRankConfig(VariationalSettings):
     """Variational inference: the normal with covariance diag(s^2) + F F', F with few columns, closest in KL(q || p).
 
     Ong, Nott and Smith 2018 (Gaussian Variational Approximation With a Factor Covariance Structure). Each chain is a
@@ -89,7 +89,7 @@ class LowRankConfig(ChainSettings):
     """Draws from q."""
 
 
-class IVONConfig(ChainSettings):
+class IVONConfig(VariationalSettings):
     """Improved variational online Newton: a normal with independent parameters, at about the cost of Adam.
 
     Shen et al. 2024 (Variational Learning is Effective for Large Deep Networks), Algorithm 1. It fits the same q as

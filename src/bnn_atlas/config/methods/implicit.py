@@ -10,7 +10,7 @@ import yaml
 from pydantic import Field, field_validator
 
 from bnn_atlas.config.language.base import ByKind, Count, CountOrNone, Given, Model, NonNegative, Positive, Width
-from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws
+from bnn_atlas.config.methods.base import KindOfDraws, VariationalSettings
 from bnn_atlas.config.methods.optimisation import AdamConfig
 
 Shape = tuple[Width, Width]
@@ -270,7 +270,7 @@ class GeneratedConfig(Model):
     """Names of whole parameters, such as layer0.weight; null for all."""
 
 
-class ImplicitConfig(ChainSettings):
+class ImplicitConfig(VariationalSettings):
     """Implicit variational inference: weights are a generator's output for Gaussian noise, plus a small noise term.
 
     theta = g(z) + sigma e with z and e standard normal; the entropy of this distribution is computed from a linear

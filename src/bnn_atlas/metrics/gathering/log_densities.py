@@ -178,8 +178,31 @@ def variational_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> l
     for name, note in LAST.items():
         if name in pool.statistics:
             found.append(Measurement(name, float(_of(pool, name, kept, max_bytes)[:, -1].sum()), note=note))
+    found += _of_starts(pool, kept, max_bytes)
     notes = pool.attributes.get(NOTES, {})
     return [one._replace(note=joined(one.note, notes.get(one.metric, ""))) for one in found]
+
+
+def _of_starts(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
+    """Bound and error of the fit from each start, and the start that is kept, for each chain (`methods.restarts`)."""
+    if "start_kept" not in pool.statistics:
+        return []
+
+    def last(name: str) -> np.ndarray:
+        return _of(pool, name, kept, max_bytes)[:, -1]
+
+    found = []
+    for start in range(sum(name.startswith("elbo_of_start_") for name in pool.statistics)):
+        pairs = zip(kept, last(f"elbo_of_start_{start}"), last(f"elbo_error_of_start_{start}"), strict=True)
+        for chain, bound, error in pairs:
+            one = Measurement("elbo_of_starts", float(bound), at=f"{chain}.{start}", monte_carlo_error=float(error))
+            there = math.isfinite(bound)
+            found.append(one if there else one._replace(value=math.nan, note=NO_BOUND, monte_carlo_error=None))
+    chosen = zip(kept, last("start_kept"), strict=True)
+    return found + [Measurement("start_kept", float(start), at=str(chain)) for chain, start in chosen]
+
+
+NO_BOUND = "no bound: a draw has no finite density"
 
 
 def ceiling_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
