@@ -292,8 +292,9 @@ COPIES = 4
 class Exact(NamedTuple):
     """1/2 log det(J'J + sigma^2 I) = sum_i log L_ii for the Cholesky factor L.
 
-    If a pivot is zero to within rounding, eigenvalues replace the factor, with negative eigenvalues set to zero, so
-    that the value is finite and at least d log sigma. J'J counts as singular if its smallest eigenvalue is zero to
+    If a pivot is zero to within rounding, r = d eps max(J'J) is added to the diagonal, so that the factor exists: the
+    value is then finite, at least d log sigma, and too large by about log(1 + r / sigma^2) / 2 for each missing
+    direction. J'J counts as singular if its smallest eigenvalue is zero to
     within rounding, or below a hundredth of sigma^2. The gradient is tr(M^-1 dM) / 2.
     """
 
@@ -316,24 +317,18 @@ class Exact(NamedTuple):
 def _decomposed(gram: Array, sigma: float) -> tuple[Array, Array, Array]:
     """1/2 log det of M = gram + sigma^2 I, M^-1, and whether `gram` is singular to within rounding."""
     unit = jnp.eye(len(gram), dtype=gram.dtype)
-    factor = _factor(gram + sigma**2 * unit)
-    root = jax.lax.linalg.triangular_solve(factor, unit, left_side=True, lower=True)
-    pivots = jnp.sum(factor * unit, axis=0)
+    whole = gram + sigma**2 * unit
+    factor = _factor(whole)
     # No entry of J'J is larger than the largest diagonal entry.
     rounding = len(gram) * jnp.finfo(gram.dtype).eps * jnp.max(gram)
-    regular = jnp.all(pivots**2 > rounding)  # never if an eigenvalue is NaN
-    by_factor = pivots, root.T @ root
-
-    def by_eigenvalues() -> tuple[Array, Array]:
-        vectors, eigenvalues = jax.lax.linalg.eigh(gram, symmetrize_input=False)
-        raised = jnp.maximum(eigenvalues, 0) + sigma**2
-        return jnp.sqrt(raised), (vectors / raised) @ vectors.T
-
-    roots, inverse = jax.lax.cond(regular, lambda: by_factor, by_eigenvalues)
+    regular = jnp.all(jnp.sum(factor * unit, axis=0) ** 2 > rounding)  # never without a factor
+    # Both sides are computed if chains are batched, so neither may take longer than a factor.
+    factor = jax.lax.cond(regular, lambda: factor, lambda: _factor(whole + rounding * unit))
+    root = jax.lax.linalg.triangular_solve(factor, unit, left_side=True, lower=True)
     # The factor does not exist if an eigenvalue is below the subtracted amount.
     off = rounding + 0.01 * sigma**2
     singular = jnp.isnan(_factor(gram - off * unit)[0, 0]) & jnp.isfinite(off)
-    return jnp.sum(jnp.log(roots)), inverse, singular
+    return jnp.sum(jnp.log(jnp.sum(factor * unit, axis=0))), root.T @ root, singular
 
 
 def _factor(matrix: Array) -> Array:
@@ -430,9 +425,9 @@ class Published(NamedTuple):
 
     The differences from LOBPCG: the residual is divided by the mean of its entries; the basis of (v, r, p) comes from a
     singular value decomposition, so its second and third vectors are not r and p; mu + sigma^2 is used in place of
-    sqrt(mu^2 + sigma^2). For noise with m > 1 rows the decomposition is done row by row and |v| = sqrt(m), so mu is too
-    large by a factor of sqrt(m), and the value is too large by d/2 log(m). The form does not report the error of its
-    value.
+    sqrt(mu^2 + sigma^2). For noise with m > 1 rows (`Generator.noise_rows`) the decomposition is done row by row and
+    |v| = sqrt(m), so mu is too large by a factor of sqrt(m), and the value is too large by d/2 log(m). The form does
+    not report the error of its value.
     """
 
     iterations: int
@@ -448,9 +443,7 @@ class Published(NamedTuple):
         """As `Form.half_log_det`."""
         generator, values, _, z, sigma = place
         products = products_at(generator, values, z)
-        # Noise that is a vector, or the noise of several generators, counts as one row.
-        rows = generator.shape[0] if len(generator.shape) > 1 else 1
-        v = found_direction(key, z, products, rows, self.iterations)
+        v = found_direction(key, z, products, generator.noise_rows, self.iterations)
         change = forward_product(generator, values, z, v)
         length = jnp.linalg.norm(jax.lax.stop_gradient(change))
         value = len(z) * jnp.log(length + sigma**2)
@@ -501,10 +494,10 @@ def build_form(config: EntropyConfig, generator: Generator, dtype: np.dtype, key
         case SmallestEntropy():
             return Smallest(config.iterations, config.tolerance)
         case PublishedEntropy():
-            if generator.shape[-1] < DIRECTIONS:
+            if (columns := prod(generator.shape) // generator.noise_rows) < DIRECTIONS:
                 raise ValueError(
                     f"the published entropy needs noise with at least {DIRECTIONS} columns, and this generator's has "
-                    f"{generator.shape[-1]}: use more columns, or a different entropy"
+                    f"{columns}: use more columns, or a different entropy"
                 )
             return Published(config.iterations)
 

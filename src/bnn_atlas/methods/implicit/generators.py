@@ -34,6 +34,10 @@ class Generator(Protocol):
         """Shape of the noise; z holds the entries of the noise row by row."""
 
     @property
+    def noise_rows(self) -> int:
+        """Rows of the noise in the published code, where only matrix generators take a matrix and others a vector."""
+
+    @property
     def size(self) -> int:
         """Number of generated weights."""
 
@@ -80,6 +84,11 @@ class Branches:
     def shape(self) -> tuple[int, ...]:
         """Shape of the noise."""
         return (self.shared or self.branches[0])[0].input
+
+    @property
+    def noise_rows(self) -> int:
+        """Rows of the noise of a matrix generator; with shared layers, the published code takes a vector."""
+        return self.shape[0] if len(self.shape) > 1 and not self.shared else 1
 
     @property
     def capacity(self) -> int:
@@ -166,6 +175,11 @@ class Factorised:
     def shape(self) -> tuple[int, ...]:
         """[d], the concatenated noise of all parts."""
         return (sum(prod(part.shape) for part in self.parts),)
+
+    @property
+    def noise_rows(self) -> int:
+        """One: the noise of all parts is a vector."""
+        return 1
 
     @property
     def size(self) -> int:
