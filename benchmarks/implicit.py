@@ -55,6 +55,8 @@ FORMS: dict[str, EntropyConfig] = {
     "smallest, 3 iterations": SmallestEntropy(),
     "as published, 5 iterations": PublishedEntropy(),
 }
+SPREAD = ", spread of each weight learned"
+"""Follows the name of a form in whole steps with such a spread; the published form has none."""
 STEPS = 200
 
 
@@ -177,11 +179,13 @@ def whole_steps(fit: Fit) -> dict[str, Timed]:
     data, bind = posterior_data(fit.x, fit.y, prior), binder(posterior)
     start = jnp.zeros(posterior.layout.size)
     found = {}
-    for form, entropy in FORMS.items():
+    learned = {f"{form}{SPREAD}": entropy for form, entropy in FORMS.items() if entropy.kind in ("exact", "lanczos")}
+    for form, entropy in (FORMS | learned).items():
         config = ImplicitConfig(
             generator=MLPGenerator(noise=fit.noise, hidden=(fit.hidden,)),
             noise="point",
             sigma=fit.sigma,
+            learned_sigma="weight" if form.endswith(SPREAD) else None,
             entropy=entropy,
             samples=fit.samples,
             batch_size=None,

@@ -31,6 +31,7 @@ from bnn_atlas.methods.implicit.entropy import (
     scoring_form,
     values_after,
 )
+from bnn_atlas.methods.implicit.generators import Scaled
 from bnn_atlas.methods.noise import standard_normal
 
 from .making import GENERATORS, WEIGHTS, at, jacobian, layout, made
@@ -132,6 +133,35 @@ def test_a_singular_jacobian_is_stated_and_finite():
     assert report.singular[0]
     np.testing.assert_allclose(value[0], expected, rtol=1e-9)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+
+
+@pytest.mark.parametrize(("name", "spread"), [("mlp", "weight"), ("linear", "weight"), ("matrix", "one")])
+def test_the_entropy_with_a_spread_for_each_weight(name, spread):
+    """1/2 log det(J'S^-2 J + I) + sum log s = 1/2 log det(JJ' + S^2), with its slope in s and in the parameters."""
+    one, key = case(name), jax.random.key(0)
+    size = (WEIGHTS,) if spread == "weight" else ()
+    scale = jnp.asarray(np.random.default_rng(3).uniform(0.02, 0.3, size))
+    scaled, d = Scaled(one.generator), len(one.z)
+
+    def half(form: Any, both: Any) -> jax.Array:
+        return form.half_log_det(key, Place(scaled, both, form.shared(scaled, both), one.z, 1.0), None)[0]
+
+    both = one.values, scale
+    value, gradient = jax.jit(jax.value_and_grad(partial(half, Exact())))(both)
+
+    def wide(values: Any, scale: jax.Array) -> float:
+        j = jacobian(one.generator, values, one.z)
+        s = np.broadcast_to(scale, WEIGHTS)
+        return 0.5 * np.linalg.slogdet(j @ j.T + np.diag(s**2))[1] - np.log(s).sum()
+
+    np.testing.assert_allclose(value, wide(*both), rtol=1e-9)
+    batch = jax.tree.map(lambda leaf: leaf[None], gradient)
+    direction, slope = along(batch, both)
+    ends = [wide(*jax.tree.map(lambda a, b, by=by: a + by * b, both, direction)) for by in (1e-7, -1e-7)]
+    np.testing.assert_allclose(slope[0], (ends[0] - ends[1]) / 2e-7, rtol=1e-4)
+    probes = jax.vmap(lambda key: Lanczos(d, 1).half_log_det(key, Place(scaled, both, (), one.z, 1.0), None)[0])
+    found = np.asarray(jax.jit(probes)(jax.random.split(key, 400)))
+    assert abs(found.mean() - value) < 4 * found.std() / 20
 
 
 @pytest.mark.parametrize("sigma", [1e-3, SIGMA])
@@ -351,7 +381,7 @@ def test_values_of_the_published_form_depend_on_the_shape_of_the_noise(generator
 @pytest.mark.parametrize(("name", "rows"), [("mlp", 1), ("matrix", 2), ("correlated", 1), ("factorised", 1)])
 def test_value_and_slope_of_the_published_form(name, rows):
     """d log(|J v| + sigma^2) with v, where the search ends, held fixed; correlated generators take a vector."""
-    one, key, form = case(name), jax.random.key(1), Published(3)
+    one, key, form = case(name), jax.random.key(1), Published(3, rows)
     generator, d = one.generator, len(one.z)
     start = np.asarray(standard_normal(key, jnp.zeros(2 * d))).reshape(2, d)
     v = jnp.asarray(published_search(jacobian(generator, one.values, one.z), *start, rows, 3))
@@ -369,7 +399,7 @@ def test_value_and_slope_of_the_published_form(name, rows):
 
 def test_the_published_form_is_neither_estimate_nor_bound_for_a_generator():
     one = case("mlp")
-    (values, report), gradient = one.estimates(Published(5), 50)
+    (values, report), gradient = one.estimates(Published(5, 1), 50)
     assert np.isnan(report.error).all()
     assert not report.converged.any()
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))

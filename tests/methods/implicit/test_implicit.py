@@ -1,5 +1,7 @@
 """The method: its objective on fixed samples, conjugate regressions in closed form, what is generated, refusals."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,7 @@ from bnn_atlas.config.methods.implicit import (
     LanczosEntropy,
     MatrixGenerator,
     MLPGenerator,
+    PublishedEntropy,
     SmallestEntropy,
 )
 from bnn_atlas.config.methods.optimisation import AdamConfig
@@ -183,6 +186,65 @@ def test_a_linear_generator_of_little_noise_has_a_bound_below_the_log_evidence()
     assert elbo + 4 * error < regression.log_evidence
     kl = divergence(regression, *mean_and_covariance(config, method, found))
     assert abs(elbo - (regression.log_evidence - kl)) < 4 * error
+
+
+@pytest.mark.parametrize(("noise", "learned"), [(3, "one"), (1, "weight")])
+def test_a_learned_spread_reaches_the_posterior_or_at_least_mean_field(noise, learned):
+    """Three directions and one number hold every covariance of four weights; mean field is the case without any."""
+    regression, config, method, found = linear_fit(
+        generator=MLPGenerator(noise=noise, hidden=()), sigma=0.05, epochs=1000, learned_sigma=learned
+    )
+    root, mean = root_and_mean(method, found)
+    spread = np.asarray(method.fit(found.state)["sigma"], float)
+    assert len(np.unique(spread)) == (1 if learned == "one" else 4)
+    kl = divergence(regression, mean, root @ root.T + np.diag(spread**2))
+    best = divergence(regression, regression.mean, np.diag(1 / np.diag(regression.precision)))
+    assert 0 < kl < (0.03 if learned == "one" else best)
+    assert best > 0.1
+    elbo, error = elbo_and_error(found)
+    assert abs(elbo - (regression.log_evidence - kl)) < 4 * error
+    arrays = {name: np.asarray(array)[None] for name, array in method.fit(found.state).items()}
+    again = fitted(config, regression.case.posterior, arrays)
+    np.testing.assert_allclose(again.q, found.state.q, rtol=1e-5, atol=1e-6)
+
+
+def test_a_spread_for_each_layer():
+    case = tanh_network(LIKELIHOODS["learned_noise"], PRIOR, dtype=jnp.float32)
+    config = settings(
+        learned_sigma="layer",
+        samples=2,
+        entropy_samples=1,
+        epochs=40,
+        steps=4,
+        noise="point",
+        optimiser=AdamConfig(learning_rate=0.02),
+    )
+    method = build_implicit(config, case.posterior, case.data)
+    found = drive(method, case)
+    spread = method.fit(found.state)["sigma"]
+    assert [len(np.unique(spread[case.posterior.layout.select(layers=[n])])) for n in range(3)] == [1, 1, 1]
+    assert len(np.unique(spread)) == 3
+    assert found.draws.shape == (4, case.size)
+
+
+def test_the_entropy_at_a_part_of_the_draws():
+    """With one entropy for two draws it counts twice at the first and not at the second, in value and slope."""
+    with jax.enable_x64(True):
+        case = tanh_network(LIKELIHOODS["gaussian"], PRIOR)
+        whole = objective_of(settings(learned_sigma="weight"), case)
+        without = dataclasses.replace(whole, weights=whole.weights._replace(entropy=0.0))
+        keys = jax.random.split(jax.random.key(1), 2)
+        q = whole.family.start(jax.random.key(0), jnp.zeros(case.size))
+
+        def of(objective: Objective, keys: jax.Array):
+            call = jax.jit(lambda q: objective.estimate(keys, q, case.target.evaluate, case.target, None))
+            found = call(q)
+            return np.append(found.gradient, found.objective)
+
+        first = of(whole, keys[:1]) - of(without, keys[:1])
+        part = of(dataclasses.replace(whole, entropies=1), keys)
+        np.testing.assert_allclose(part, of(without, keys) + first, rtol=1e-9, atol=1e-9)
+        assert np.abs(part - of(whole, keys)).max() > 0.01
 
 
 def test_statistics_of_the_draws(conjugate):
@@ -387,6 +449,12 @@ def test_settings_that_do_not_suit_the_posterior_are_refused(changes, likelihood
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"samples": 2, "entropy_samples": 3}, r"entropy_samples \(3\) must be at most samples \(2\)"),
+        ({"learned_sigma": "one", "entropy": PublishedEntropy()}, "published entropy has no learned spread"),
+        (
+            {"learned_sigma": "weight", "generator": MatrixGenerator(noise=(2, 2), hidden=((3, 3),))},
+            "exact.*needs generators of kind mlp.*lanczos.*learned_sigma: one",
+        ),
         ({"sigma": 0}, "must be greater than 0.*0.001 is the published default"),
         ({"optimiser": {"kind": "amsgrad", "learning_rate": 1e-4, "end": 1e-3}}, "is above learning_rate .*lower end"),
     ],
@@ -447,7 +515,7 @@ def test_last_layers_are_squared_once_for_all_samples(monkeypatch):
                 half = 0.5 * jnp.linalg.slogdet(jacobian_gram(family, q, noise.z))[1]
                 theta = family(q, noise)
                 density = case.target.evaluate(theta).density
-                return objective.value(theta, density, objective.entropy(half), case.target, objective.weights)
+                return objective.value(theta, density, objective.entropy(half, q), case.target, objective.weights)
 
             return jnp.mean(jax.vmap(one)(keys))
 

@@ -159,6 +159,7 @@ GeneratorConfig = Annotated[
 ]
 
 
+LearnedSigma = Literal["one", "layer", "weight"]
 Objective = Literal["elbo", "published_2023_10", "published_2023_12"]
 STEPS_OF_SCORES = 20
 """Default number of Lanczos steps for scoring draws."""
@@ -274,9 +275,9 @@ class ImplicitConfig(VariationalSettings):
     """Implicit variational inference: weights are a generator's output for Gaussian noise, plus a small noise term.
 
     theta = g(z) + sigma e with z and e standard normal; the entropy of this distribution is computed from a linear
-    approximation of g around z, a normal with covariance J J' + sigma^2 I. Uppal et al. 2023 (Implicit Variational
-    Inference for High-Dimensional Posteriors). Each chain is a separate fit; its draws are independent draws from that
-    fit.
+    approximation of g around z, a normal with covariance J J' + sigma^2 I; `learned_sigma` learns sigma.
+    Uppal et al. 2023 (Implicit Variational Inference for High-Dimensional Posteriors). Each chain is a separate fit;
+    its draws are independent draws from that fit.
     """
 
     title = "implicit"
@@ -298,6 +299,10 @@ class ImplicitConfig(VariationalSettings):
     sigma: Annotated[Positive, Field(lt=0.5)] = 0.05
     """Standard deviation of the noise on the weights. 0.001 is the default of the published script; its evaluations of
     image models use 0.05."""
+    learned_sigma: Annotated[LearnedSigma | None, Field(exclude_if=lambda value: value is None)] = None
+    """Whether the standard deviation of the noise on the weights is learned with the generator, starting at `sigma`:
+    one number for all generated weights, one for each layer, or one for each weight. null keeps it at `sigma`. With
+    `weight`, mean-field inference is the special case of a generator that does not vary."""
     entropy: EntropyConfig = LanczosEntropy()
     """How the entropy is computed in the fit."""
     scored_by: ScoringConfig | None = None
@@ -313,6 +318,9 @@ class ImplicitConfig(VariationalSettings):
     """Weight of the entropy in the objective `elbo`; it is 1 in the evidence lower bound."""
     samples: Count = 10
     """Draws of weights per step, shared by the rows of a mini-batch."""
+    entropy_samples: Annotated[Count | None, Field(exclude_if=lambda value: value is None)] = None
+    """Draws of a step at which the entropy is computed, at most `samples`; null for all. With many noise numbers, the
+    entropy takes longer than the likelihood."""
     epochs: Count = 100
     """Passes over the training rows."""
     batch_size: Count | None = 256
@@ -320,7 +328,8 @@ class ImplicitConfig(VariationalSettings):
     optimiser: Annotated[AdamConfig | AMSGradConfig, Field(discriminator="kind"), ByKind] = AMSGradConfig()
     """How the generator is trained."""
     point_learning_rate: Given = None
-    """Learning rate of parameters that are not generated; null takes the generator's learning rate."""
+    """Learning rate of parameters that are not generated, and of the logarithm of a learned spread; null takes the
+    generator's learning rate."""
     steps: Count = 100
     """Draws from the fit."""
 
@@ -331,6 +340,12 @@ class ImplicitConfig(VariationalSettings):
         if isinstance(self.entropy, ExactEntropy):
             return self.entropy
         return LanczosEntropy(steps=min(STEPS_OF_SCORES, noise))
+
+    def _has_matrices(self) -> bool:
+        """Whether any generator is not a dense network."""
+        one = self.generator
+        parts = one.parts if isinstance(one, FactorisedGenerator) else (one,)
+        return not all(isinstance(part, MLPGenerator) for part in parts)
 
     @field_validator("sigma", mode="before")
     @classmethod
@@ -348,6 +363,24 @@ class ImplicitConfig(VariationalSettings):
             yield (
                 f"objective: {self.objective} has its own weights: leave prior_weight and entropy_weight out, or the "
                 "objective"
+            )
+        if self.entropy_samples is not None and self.entropy_samples > self.samples:
+            yield (
+                f"entropy_samples ({self.entropy_samples}) must be at most samples ({self.samples}): the entropy is "
+                "computed at draws of the step"
+            )
+        if self.learned_sigma is not None and isinstance(self.entropy, PublishedEntropy):
+            yield (
+                "the published entropy has no learned spread: leave learned_sigma out, or choose another entropy, such "
+                "as { kind: lanczos }"
+            )
+        forms = {"entropy": self.entropy, "scored_by": self.scored_by}
+        exact = next((name for name, form in forms.items() if isinstance(form, ExactEntropy)), None)
+        if self.learned_sigma in ("layer", "weight") and exact and self._has_matrices():
+            yield (
+                f"{exact}: {{ kind: exact }} with learned_sigma: {self.learned_sigma} needs generators of kind mlp, "
+                "since J'J of matrix generators has no short form if weights differ in their spread: choose "
+                f"{exact}: {{ kind: lanczos }}, or learned_sigma: one"
             )
         if self.noise_init is not None and self.noise != "point":
             yield "noise_init is the initial value for noise: point: set noise: point, or leave noise_init out"

@@ -123,7 +123,7 @@ def _size(one: Shown) -> Size:
         method.generator.kind,
         method.entropy.words,
         method.scoring(noise).words,
-        method.sigma,
+        float((fit["sigma"][0] ** 2).mean() ** 0.5) if method.learned_sigma else method.sigma,
         noise,
         shapes["generated"][0],
         shapes["points"][0],

@@ -20,7 +20,7 @@ from bnn_atlas.methods.implicit.entropy import (
     values_after,
 )
 from bnn_atlas.methods.implicit.family import Fitted
-from bnn_atlas.methods.implicit.generators import Generator, Tree
+from bnn_atlas.methods.implicit.generators import Generator, Map, Tree
 
 STEPS = (2, 5, 10, 20)
 ITERATIONS = {"smallest": (1, 3, 10, 30), "published": (1, 3, 5, 10)}
@@ -38,7 +38,7 @@ class Compared(NamedTuple):
     products: int
     """Number of products with J and J' needed for one value."""
     exact: float
-    """1/2 log det(J'J + sigma^2 I), mean over noise vectors."""
+    """1/2 log det(J'J + sigma^2 I), or 1/2 log det(J'S^-2 J + I) for a learned spread, mean over noise vectors."""
     error: float
     """Mean difference between the value and the exact value."""
     sd: float
@@ -53,12 +53,12 @@ class Compared(NamedTuple):
 def compared(fit: Fitted, seed: int) -> list[Compared]:
     """Rows for the published form, the smallest singular value and Lanczos, each with increasing numbers of products.
 
-    A form that does not suit the generator (`entropy.build_form`) has no rows.
+    A form that does not suit the generator (`entropy.build_form`) or a learned spread has no rows.
 
     Raises:
         ValueError: the exact value would take too much memory.
     """
-    generator, values, sigma = fit.family.generator, fit.family.tree(fit.q), fit.family.sigma
+    generator = fit.family.generator
     dtype = np.dtype(fit.q.dtype)
     if (needed := memory_of(generator, dtype)) > MEMORY_MB:
         raise ValueError(
@@ -69,16 +69,17 @@ def compared(fit: Fitted, seed: int) -> list[Compared]:
     places_key, starts_key = jax.random.split(jax.random.key(seed))
     place = jax.jit(lambda key: fit.family.draw_noise(key, fit.q).z)
     places = [place(key) for key in jax.random.split(places_key, PLACES)]
-    spectrum = jax.jit(fit.spectrum_at)
+    scaled, values, sigma = fit.family.scaled(fit.q)
+    spectrum = jax.jit(lambda z: jnp.linalg.eigvalsh(scaled.gram(values, scaled.squares(values), z)))
     spectra = [np.maximum(np.asarray(spectrum(z), np.float64), 0) for z in places]
     exact = np.array([0.5 * np.log(one + sigma**2).sum() for one in spectra])
     keys = jax.random.split(starts_key, REPEATS)
     rows = []
-    for form in _forms(generator, dtype):
+    for form in _forms(generator, dtype, fixed=fit.family.owner is None):
 
         @jax.jit
         def over_keys(z: Array, form: "_Form" = form) -> Values:
-            return jax.lax.map(lambda key: form.values(key, generator, values, z, sigma), keys)
+            return jax.lax.map(lambda key: form.values(key, scaled, values, z, sigma), keys)
 
         found, stated, bracket = (np.stack(part).astype(float) for part in zip(*map(over_keys, places), strict=True))
         off = found - exact[:, None, None]
@@ -107,17 +108,17 @@ class _Form(NamedTuple):
 
     name: str
     settings: tuple[int, ...]
-    values: Callable[[Array, Generator, Tree, Array, float], Values]
+    values: Callable[[Array, Map, Tree, Array, float], Values]
     """(key, generator, parameters of the generator, z, sigma) -> values."""
     products: Callable[[int], int]
     """Setting -> number of products with J and J' needed for one value."""
 
 
-def _forms(generator: Generator, dtype: np.dtype) -> list[_Form]:
+def _forms(generator: Generator, dtype: np.dtype, *, fixed: bool) -> list[_Form]:
     noise = prod(generator.shape)
     steps = tuple(s for s in STEPS if s <= noise) or (noise,)
 
-    def lanczos(key: Array, generator: Generator, values: Tree, z: Array, sigma: float) -> Values:
+    def lanczos(key: Array, generator: Map, values: Tree, z: Array, sigma: float) -> Values:
         found = values_after(steps, key, z, products_at(generator, values, z), sigma)
         return found.value, jnp.sqrt(found.variance), found.bracket
 
@@ -125,8 +126,8 @@ def _forms(generator: Generator, dtype: np.dtype) -> list[_Form]:
     if _suits(SmallestEntropy(), generator, dtype):
         smallest = _searching(Smallest(1, 0.1), "smallest")
         found.append(_Form("smallest", ITERATIONS["smallest"], smallest, lambda n: 5 * n + 2))
-    if _suits(PublishedEntropy(), generator, dtype):
-        published = _searching(Published(1), "published")
+    if fixed and _suits(PublishedEntropy(), generator, dtype):
+        published = _searching(Published(1, generator.noise_rows), "published")
         found.append(_Form("published", ITERATIONS["published"], published, lambda n: 6 * n + 1))
     return found
 
@@ -142,7 +143,7 @@ def _suits(config: EntropyConfig, generator: Generator, dtype: np.dtype) -> bool
 def _searching(form: Smallest | Published, name: str) -> Callable[..., Values]:
     """Values of a form after each of the numbers of iterations."""
 
-    def values(key: Array, generator: Generator, values: Tree, z: Array, sigma: float) -> Values:
+    def values(key: Array, generator: Map, values: Tree, z: Array, sigma: float) -> Values:
         first, second = jax.random.split(key)
 
         def after(iterations: Any) -> Values:

@@ -1,13 +1,17 @@
 """The entropy of generated weights, in four forms.
 
-Linearised at z, the generator g gives the normal N(g - J z, J J' + sigma^2 I) with J = dg/dz [D, d]; by the matrix
-determinant lemma its entropy is
+Linearised at z, the generator g gives the normal N(g - J z, J J' + S^2) with J = dg/dz [D, d] and S = diag(s); by the
+matrix determinant lemma its entropy is
+
+    H = 1/2 log det(J'S^-2 J + I_d) + sum_i log s_i + D/2 log(2 pi e).
+
+If all s_i are sigma, as they are unless the spread is learned, this is
 
     H = 1/2 log det(J'J + sigma^2 I_d) + (D - d) log sigma + D/2 log(2 pi e).
 
 The forms differ in the first term: `Exact` computes it, `Smallest` bounds it by the smallest singular value, `Lanczos`
-estimates it by stochastic Lanczos quadrature, and `Published` follows the published code. The other terms do not depend
-on the generator.
+estimates it by stochastic Lanczos quadrature, and `Published` follows the published code. All compute the second
+expression; with a learned spread its first term is taken for the map g / s (`generators.Scaled`), at sigma = 1.
 """
 
 import math
@@ -28,7 +32,7 @@ from bnn_atlas.config.methods.implicit import (
     PublishedEntropy,
     SmallestEntropy,
 )
-from bnn_atlas.methods.implicit.generators import Generator, Tree
+from bnn_atlas.methods.implicit.generators import Generator, Map, Tree
 from bnn_atlas.methods.noise import standard_normal
 from bnn_atlas.rounding import norm
 
@@ -52,7 +56,7 @@ class Report(NamedTuple):
 class Place(NamedTuple):
     """A point at which an entropy is computed."""
 
-    generator: Generator
+    generator: Map
     values: Tree
     """Parameters of the generator."""
     shared: Tree
@@ -68,7 +72,7 @@ class Form(Protocol):
     def start(self, key: Array, like: Array) -> Array | None:
         """The search before the first step, for noise `like` [d]; None for forms without a search."""
 
-    def shared(self, generator: Generator, values: Tree) -> Tree:
+    def shared(self, generator: Map, values: Tree) -> Tree:
         """Quantities that depend only on the parameters, computed once for all z of a step; () if there are none."""
 
     def half_log_det(self, key: Array, place: Place, search: Array | None) -> tuple[Array, Report]:
@@ -104,7 +108,7 @@ class Products(NamedTuple):
         return self.backward(self.forward(v))
 
 
-def products_at(generator: Generator, values: Tree, z: Array) -> Products:
+def products_at(generator: Map, values: Tree, z: Array) -> Products:
     """Products with the derivative of the generator at z; no gradient flows through these products."""
     fixed = jax.lax.stop_gradient(values)
     _, forward = jax.linearize(lambda z: generator(fixed, z), z)
@@ -112,7 +116,7 @@ def products_at(generator: Generator, values: Tree, z: Array) -> Products:
     return Products(forward, lambda w: transposed(w)[0])
 
 
-def forward_product(generator: Generator, values: Tree, z: Array, v: Array) -> Array:
+def forward_product(generator: Map, values: Tree, z: Array, v: Array) -> Array:
     """J v [D], differentiable in the generator's parameters."""
     return jax.jvp(lambda z: generator(values, z), (z,), (v,))[1]
 
@@ -150,7 +154,7 @@ class Lanczos(NamedTuple):
     def start(self, key: Array, like: Array) -> None:
         """No search."""
 
-    def shared(self, generator: Generator, values: Tree) -> tuple[()]:
+    def shared(self, generator: Map, values: Tree) -> tuple[()]:
         """Nothing."""
         return ()
 
@@ -301,7 +305,7 @@ class Exact(NamedTuple):
     def start(self, key: Array, like: Array) -> None:
         """No search."""
 
-    def shared(self, generator: Generator, values: Tree) -> Tree:
+    def shared(self, generator: Map, values: Tree) -> Tree:
         """Products of each last layer with itself."""
         return generator.squares(values)
 
@@ -359,7 +363,7 @@ class Smallest(NamedTuple):
         """A random direction v, and p = 0 [2, d]."""
         return jnp.stack([standard_normal(key, like), jnp.zeros_like(like)])
 
-    def shared(self, generator: Generator, values: Tree) -> tuple[()]:
+    def shared(self, generator: Map, values: Tree) -> tuple[()]:
         """Nothing."""
         return ()
 
@@ -425,17 +429,19 @@ class Published(NamedTuple):
 
     The differences from LOBPCG: the residual is divided by the mean of its entries; the basis of (v, r, p) comes from a
     singular value decomposition, so its second and third vectors are not r and p; mu + sigma^2 is used in place of
-    sqrt(mu^2 + sigma^2). For noise with m > 1 rows (`Generator.noise_rows`) the decomposition is done row by row and
-    |v| = sqrt(m), so mu is too large by a factor of sqrt(m), and the value is too large by d/2 log(m). The form does
-    not report the error of its value.
+    sqrt(mu^2 + sigma^2). For noise with m > 1 rows the decomposition is done row by row and |v| = sqrt(m), so mu is too
+    large by a factor of sqrt(m), and the value is too large by d/2 log(m). The form does not report the error of its
+    value.
     """
 
     iterations: int
+    rows: int
+    """Rows of the noise (`Generator.noise_rows`)."""
 
     def start(self, key: Array, like: Array) -> None:
         """No search: every step starts from a random vector."""
 
-    def shared(self, generator: Generator, values: Tree) -> tuple[()]:
+    def shared(self, generator: Map, values: Tree) -> tuple[()]:
         """Nothing."""
         return ()
 
@@ -443,7 +449,7 @@ class Published(NamedTuple):
         """As `Form.half_log_det`."""
         generator, values, _, z, sigma = place
         products = products_at(generator, values, z)
-        v = found_direction(key, z, products, generator.noise_rows, self.iterations)
+        v = found_direction(key, z, products, self.rows, self.iterations)
         change = forward_product(generator, values, z, v)
         length = jnp.linalg.norm(jax.lax.stop_gradient(change))
         value = len(z) * jnp.log(length + sigma**2)
@@ -499,7 +505,7 @@ def build_form(config: EntropyConfig, generator: Generator, dtype: np.dtype, key
                     f"the published entropy needs noise with at least {DIRECTIONS} columns, and this generator's has "
                     f"{columns}: use more columns, or a different entropy"
                 )
-            return Published(config.iterations)
+            return Published(config.iterations, generator.noise_rows)
 
 
 def scoring_form(config: ImplicitConfig, form: Form, generator: Generator, dtype: np.dtype) -> Form:

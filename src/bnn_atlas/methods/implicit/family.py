@@ -13,8 +13,9 @@ from jax import numpy as jnp
 from jax.tree_util import keystr
 
 from bnn_atlas.config.language.base import near_or_all
-from bnn_atlas.config.methods.implicit import GeneratedConfig, ImplicitConfig
-from bnn_atlas.methods.implicit.generators import Generator, Tree, build_generator
+from bnn_atlas.config.methods.implicit import GeneratedConfig, ImplicitConfig, LearnedSigma
+from bnn_atlas.methods.implicit.entropy import constant
+from bnn_atlas.methods.implicit.generators import Generator, Map, Scaled, Tree, build_generator
 from bnn_atlas.methods.noise import standard_normal
 from bnn_atlas.methods.variational import noise_index
 from bnn_atlas.models.layout import Layout
@@ -27,15 +28,15 @@ class Noise(NamedTuple):
     z: Array
     """[d] input of the generator."""
     e: Array
-    """[D]; sigma e is added to the generated weights."""
+    """[D]; s e, with the spread s, is added to the generated weights."""
 
 
 @dataclass(frozen=True)
 class Family:
     """theta [P] from generated weights [D] and points [r], the values of the scalars that are not generated.
 
-    One vector q is learned: the generator's parameters in order, then the points. A step of the optimiser is then a
-    single loop, which compiles quickly.
+    One vector q is learned: the generator's parameters in order, the logarithms of a learned spread, then the points. A
+    step of the optimiser is then a single loop, which compiles quickly.
     """
 
     generator: Generator
@@ -44,8 +45,16 @@ class Family:
     points: np.ndarray
     """Indices [r] of the other scalars."""
     sigma: float
+    """Standard deviation of the noise on the weights, or its start if it is learned."""
     noise_at: int | None
     """Index of the targets' log sigma if it is a point estimate, else None."""
+    owner: np.ndarray | None = None
+    """Number [D] of the learned standard deviation of each generated weight; None if none is learned."""
+
+    @property
+    def spreads(self) -> int:
+        """Number of learned standard deviations."""
+        return 0 if self.owner is None else int(self.owner.max()) + 1
 
     @property
     def noise(self) -> int:
@@ -55,11 +64,12 @@ class Family:
     def start(self, key: Array, position: Array) -> Array:
         """The initial q of a fit that starts from a position [P]."""
         leaves = jax.tree.leaves(self.generator.start(key, position[self.generated]))
-        return jnp.concatenate([*(leaf.ravel() for leaf in leaves), position[self.points]])
+        spread = jnp.full(self.spreads, np.log(self.sigma), position.dtype)
+        return jnp.concatenate([*(leaf.ravel() for leaf in leaves), spread, position[self.points]])
 
     def parts(self, q: Array) -> tuple[Tree, Array]:
         """Parameters of the generator by layer, and the points [r]."""
-        *pieces, point = jnp.split(q, self._ends)
+        *pieces, _, point = jnp.split(q, self._ends)
         shaped = [piece.reshape(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
         return jax.tree.unflatten(self._started[1], shaped), point
 
@@ -67,11 +77,35 @@ class Family:
         """Parameters of the generator by layer."""
         return self.parts(q)[0]
 
-    def named(self, q: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """The generator's parameters by name, and the points; on the host, without compiling anything."""
-        *pieces, point = np.split(q, self._ends)
+    def spread(self, q: Array) -> Array | float:
+        """s, the standard deviation of the noise: one number, or one for each generated weight [D]."""
+        if self.owner is None:
+            return self.sigma
+        own = jnp.exp(jnp.split(q, self._ends)[-2])
+        if self.spreads == 1:
+            return own[0]
+        return own if self.spreads == len(self.owner) else own[self.owner]
+
+    def scaled(self, q: Array) -> tuple[Map, Tree, float]:
+        """A map, its parameters and a sigma, whose 1/2 log det(J'J + sigma^2 I) is the first term of the entropy."""
+        values, spread = self.tree(q), self.spread(q)
+        if isinstance(spread, float):
+            return self.generator, values, spread
+        return Scaled(self.generator), (values, spread), 1.0
+
+    def rest(self, q: Array) -> Array | float:
+        """The other terms: (D - d) log sigma, or sum_i log s_i if s is learned, plus D/2 log(2 pi e)."""
+        if self.owner is None:
+            return constant(len(self.generated), self.noise, self.sigma)
+        counts = np.bincount(self.owner).astype(q.dtype)
+        return jnp.vdot(counts, jnp.split(q, self._ends)[-2]) + constant(len(self.owner), 0, 1.0)
+
+    def named(self, q: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray | None, np.ndarray]:
+        """The generator's parameters by name, a learned spread [D], and the points; on the host."""
+        *pieces, logs, point = np.split(q, self._ends)
         named = zip(self.names, pieces, self.shapes, strict=True)
-        return {name: piece.reshape(shape) for name, piece, shape in named}, point
+        spread = None if self.owner is None else np.exp(logs)[self.owner]
+        return {name: piece.reshape(shape) for name, piece, shape in named}, spread, point
 
     @property
     def names(self) -> list[str]:
@@ -85,8 +119,8 @@ class Family:
 
     @property
     def _ends(self) -> list[int]:
-        """Position in q at which each parameter ends."""
-        return np.cumsum([prod(shape) for shape in self.shapes]).tolist()
+        """Positions in q at which each parameter of the generator, and the learned spread, ends."""
+        return np.cumsum([*map(prod, self.shapes), self.spreads]).tolist()
 
     @cached_property
     def _started(self) -> tuple[list[Any], Any]:
@@ -101,13 +135,9 @@ class Family:
         return Noise(numbers[: self.noise], numbers[self.noise :])
 
     def __call__(self, q: Array, noise: Noise) -> Array:
-        """The draw theta: g(z) + sigma e for the generated scalars, and the points for the other scalars."""
+        """The draw theta: g(z) + s e for the generated scalars, and the points for the other scalars."""
         values, point = self.parts(q)
-        return self.assembled(self.generator(values, noise.z), point, noise)
-
-    def assembled(self, outputs: Array, point: Array, noise: Noise) -> Array:
-        """The draw theta for a g(z) that is already computed."""
-        weights = outputs + self.sigma * noise.e
+        weights = self.generator(values, noise.z) + self.spread(q) * noise.e
         if not len(self.points):
             return weights
         order = np.argsort(np.concatenate([self.generated, self.points]))
@@ -139,7 +169,22 @@ def build_family(config: ImplicitConfig, posterior: Posterior) -> Family:
         )
     generator = build_generator(config.generator, layout, generated)
     points = np.setdiff1d(np.arange(layout.size), generated)
-    return Family(generator, generated, points, config.sigma, noise_at)
+    return Family(generator, generated, points, config.sigma, noise_at, _owner(config.learned_sigma, layout, generated))
+
+
+def _owner(learned: LearnedSigma | None, layout: Layout, generated: np.ndarray) -> np.ndarray | None:
+    """Number [D] of the learned spread of each generated weight; parameters outside layers share one."""
+    match learned:
+        case None:
+            return None
+        case "one":
+            return np.zeros(len(generated), int)
+        case "weight":
+            return np.arange(len(generated))
+        case "layer":
+            layers = [-1 if p.layer is None else p.layer for p in layout.parameters]
+            of_all = np.repeat(layers, [p.size for p in layout.parameters])
+            return np.unique(of_all[generated], return_inverse=True)[1]
 
 
 def _selected(config: GeneratedConfig, layout: Layout) -> np.ndarray:
@@ -193,7 +238,8 @@ def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np
     """
     family = build_family(config, posterior)
     shapes = zip(family.names, family.shapes, strict=True)
-    wanted = {**{f"generator.{name}": shape for name, shape in shapes}, "point": (len(family.points),)}
+    learned = {} if family.owner is None else {"sigma": family.owner.shape}
+    wanted = {**{f"generator.{name}": shape for name, shape in shapes}, **learned, "point": (len(family.points),)}
     found = {name: arrays[name].shape[1:] for name in wanted if name in arrays}
     if found != wanted:
         wrong = sorted(name for name in wanted if found.get(name) != wanted[name])
@@ -203,5 +249,7 @@ def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np
         )
     if not 0 <= chain < len(arrays["point"]):
         raise FitError(f"no chain {chain}: this fit has {len(arrays['point'])}")
-    numbers = [np.ravel(arrays[name][chain]) for name in wanted]
-    return Fitted(family, jnp.asarray(np.concatenate(numbers)))
+    numbers = {name: np.ravel(arrays[name][chain]) for name in wanted}
+    if family.owner is not None:
+        numbers["sigma"] = np.log(numbers["sigma"][np.unique(family.owner, return_index=True)[1]])
+    return Fitted(family, jnp.asarray(np.concatenate(list(numbers.values()))))

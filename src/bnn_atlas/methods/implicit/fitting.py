@@ -49,7 +49,7 @@ class ImplicitState(NamedTuple):
     optimiser: optax.OptState
     shuffle: minibatch.Shuffle | None
     search: Array | None
-    """[samples, ...]; None for forms of the entropy without a search."""
+    """[entropies of a step, ...]; None for forms of the entropy without a search."""
     draw: Draw
     entropies: Entropies
     """Entropies of the last draw; zeros before the first draw."""
@@ -62,7 +62,7 @@ class ImplicitState(NamedTuple):
 
 
 def build_implicit(config: ImplicitConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """Fit the generator in the phase "optimising", then draw theta = g(z) + sigma e.
+    """Fit the generator in the phase "optimising", then draw theta = g(z) + s e.
 
     Statistics of a draw, with H the entropy at its z (`implicit.entropy`):
 
@@ -80,8 +80,9 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
       converged.
 
     The fit has the generator's parameters by name, the number d of its noise entries (`noise`), `generated` [D] and
-    `points` [r], the indices of the generated and of the other scalars, and `point` [r], the values of the other
-    scalars. `family.fitted` makes further draws from the fit.
+    `points` [r], the indices of the generated and of the other scalars, `point` [r], the values of the other scalars,
+    and `sigma` [D], the standard deviation of the noise on the generated scalars if it is learned. `family.fitted`
+    makes further draws from the fit.
 
     Raises:
         ValueError: the generator, the entropy, the noise or the mini-batches do not suit the posterior.
@@ -91,12 +92,13 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     form = build_form(config.entropy, family.generator, dtype)
     scoring = scoring_form(config, form, family.generator, dtype)
     weights = weights_of(config, posterior, len(data.y))
-    objective = Objective(family, form, weights)
+    count = config.entropy_samples or config.samples
+    objective = Objective(family, form, weights, count)
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
     optimiser = optimiser_of(config, steps, family.generator.parameters)
     searches, looks = isinstance(config.entropy, SmallestEntropy), Exact in (type(form), type(scoring))
     log.info("The objective is %s", weights.words(len(data.y), posterior.temperature))
-    if config.sigma > LARGE_SIGMA:
+    if config.sigma > LARGE_SIGMA and config.learned_sigma is None:
         log.warning("sigma (%g) is large: most of the weights' spread may be this noise", config.sigma)
 
     def init(key: Array, position: Array, target: Target) -> ImplicitState:
@@ -110,7 +112,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
             q,
             optimiser.init(q),
             minibatch.begin(target, config.batch_size),
-            jax.vmap(lambda key: form.start(key, like))(jax.random.split(second, config.samples)),
+            jax.vmap(lambda key: form.start(key, like))(jax.random.split(second, count)),
             draw_at(position, target),
             Entropies(zero, zero, zero, zero),
             zero,
@@ -156,13 +158,13 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
                 "J'J was singular to within rounding at %d of %d samples of an implicit fit: the noise reaches fewer "
                 "directions than it has numbers, and sigma^2 bounds the rest; lower the generator's noise",
                 state.singular,
-                steps * config.samples,
+                steps * count,
             )
         return state
 
     def place(form: Form, q: Array, z: Array) -> Place:
-        values = family.tree(q)
-        return Place(family.generator, values, form.shared(family.generator, values), z, config.sigma)
+        generator, values, sigma = family.scaled(q)
+        return Place(generator, values, form.shared(generator, values), z, sigma)
 
     def sample(
         key: Array, index: Array, state: ImplicitState, target: Target, settings: Any
@@ -178,7 +180,8 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
             scored, scores = scoring.half_log_det(scoring_key, place(scoring, state.q, noise.z), None)
         if state.search is not None and trained.search is not None:
             state = state._replace(search=state.search.at[0].set(_finite_or(trained.search, state.search[0])))
-        entropies = Entropies(objective.entropy(scored), scores.error, scores.bracket, objective.entropy(half))
+        score, own = (objective.entropy(value, state.q) for value in (scored, half))
+        entropies = Entropies(score, scores.error, scores.bracket, own)
         # Before the first draw, there is no draw to repeat.
         entropies = _where(divergent & (index > 0), state.entropies, entropies)
         singular = state.singular + (trained.singular | scores.singular)
@@ -203,11 +206,12 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         }
 
     def fit(state: ImplicitState) -> dict[str, Any]:
-        values, point = family.named(np.asarray(state.q))
+        values, spread, point = family.named(np.asarray(state.q))
         named = {f"generator.{name}": array for name, array in values.items()}
         indices = {"generated": family.generated, "points": family.points, "noise": family.noise}
         whole = {name: np.asarray(where, np.int32) for name, where in indices.items()}
-        return {**named, **whole, "point": point}
+        learned = {} if spread is None else {"sigma": spread}
+        return {**named, **whole, **learned, "point": point}
 
     real = (*Entropies._fields, "elbo", "objective", "gradient_norm")
     counts = ("skipped_updates", *(["singular"] if looks else []), *(["entropy_is_bound"] if searches else []))
@@ -281,7 +285,8 @@ def scale_by_amsgrad(
 def optimiser_of(config: ImplicitConfig, steps: int, numbers: int) -> optax.GradientTransformation:
     """Optimiser of a vector q (`family.Family`) for a minimisation of `steps` steps.
 
-    The points, which come after the generator's `numbers` parameters, may have their own learning rate.
+    The learned spread and the points, which come after the generator's `numbers` parameters, may have their own
+    learning rate.
     """
     chosen = config.optimiser
     if isinstance(chosen, AMSGradConfig):

@@ -26,12 +26,25 @@ Tree = Any
 """Parameters of a generator, nested by layer."""
 
 
-class Generator(Protocol):
+class Map(Protocol):
     """g: standard normal noise z [d] -> weights [size]."""
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the noise; z holds the entries of the noise row by row."""
+
+    def __call__(self, values: Tree, z: Array) -> Array:
+        """Weights [size] for noise z [d]."""
+
+    def squares(self, values: Tree) -> Tree:
+        """Products of each last layer with itself, which are inputs of `gram` and the same for every z."""
+
+    def gram(self, values: Tree, squares: Tree, z: Array) -> Array:
+        """J'J [d, d] with J = dg/dz [size, d], without forming J, given `squares`."""
+
+
+class Generator(Map, Protocol):
+    """A map with its sizes and its start."""
 
     @property
     def noise_rows(self) -> int:
@@ -56,14 +69,36 @@ class Generator(Protocol):
     def start(self, key: Array, centre: Array) -> Tree:
         """Initial parameters of a fit; a last bias may start at the weights `centre` [size]."""
 
+    def divided(self, values: Tree, scale: Array) -> Tree:
+        """Parameters with which `squares` and `gram` are those of weights divided by `scale`: [] or [size].
+
+        Raises ValueError if J'J cannot be computed without J for scales of single weights.
+        """
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The map z -> g(z) / s; its parameters are those of g, and s: one number [], or one for each weight [size]."""
+
+    generator: Generator
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the noise."""
+        return self.generator.shape
+
     def __call__(self, values: Tree, z: Array) -> Array:
-        """Weights [size] for noise z [d]."""
+        """g(z) / s [size]."""
+        own, scale = values
+        return self.generator(own, z) / scale
 
     def squares(self, values: Tree) -> Tree:
-        """Products of each last layer with itself, which are inputs of `gram` and the same for every z."""
+        """Products of each last layer, divided by s, with itself."""
+        return self.generator.squares(self.generator.divided(*values))
 
     def gram(self, values: Tree, squares: Tree, z: Array) -> Array:
-        """J'J [d, d] with J = dg/dz [size, d], without forming J, given `squares`."""
+        """J'S^-2 J [d, d] with S = diag(s)."""
+        return self.generator.gram(self.generator.divided(*values), squares, z)
 
 
 @dataclass(frozen=True)
@@ -153,6 +188,15 @@ class Branches:
                 gram = gram + layers[-1].gram(own[-1], square, changes, used)
         return gram
 
+    def divided(self, values: Tree, scale: Array) -> Tree:
+        """The parameters with each last layer divided by its part of `scale`."""
+        branches, first = [], 0
+        for layers, own, used in zip(self.branches, values["branches"], self._used(), strict=True):
+            part = scale[first : first + used] if scale.ndim else scale
+            branches.append((*own[:-1], layers[-1].divided(own[-1], part)))
+            first += used
+        return {"shared": values["shared"], "branches": tuple(branches)}
+
     def _used(self) -> list[int]:
         """Number of outputs of each branch that are used as weights."""
         ends = np.cumsum([prod(layers[-1].output) for layers in self.branches])
@@ -223,6 +267,12 @@ class Factorised:
         """J'J with the blocks of the parts along the diagonal."""
         parts = zip(self.parts, values, squares, self._cut(z), strict=True)
         return jax.scipy.linalg.block_diag(*(part.gram(own, square, noise) for part, own, square, noise in parts))
+
+    def divided(self, values: Tree, scale: Array) -> Tree:
+        """The parameters of each part divided by its part of `scale`."""
+        ends = np.cumsum([part.size for part in self.parts])[:-1].tolist()
+        scales = jnp.split(scale, ends) if scale.ndim else [scale] * len(self.parts)
+        return tuple(part.divided(own, one) for part, own, one in zip(self.parts, values, scales, strict=True))
 
     def _cut(self, z: Array) -> list[Array]:
         pieces, first = [], 0

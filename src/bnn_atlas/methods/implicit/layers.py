@@ -41,6 +41,9 @@ class Layer(Protocol):
     def gram(self, values: Values, squares: tuple[Array, ...], tangents: Array, used: int) -> Array:
         """Inner products [d, d] of the changes in the first `used` outputs for changes [d, ...] of x: J'J without J."""
 
+    def divided(self, values: Values, scale: Array) -> Values:
+        """Parameters with which `squares` and `gram` are those of outputs divided by `scale`: [] or one each."""
+
     def centred(self, values: Values, centre: Array) -> Values:
         """The parameters with the bias of the first outputs set to `centre` [used]."""
 
@@ -85,6 +88,10 @@ class Dense(NamedTuple):
             return tangents @ squares[0] @ tangents.T
         changes = tangents @ values["weight"][:used].T
         return changes @ changes.T
+
+    def divided(self, values: Values, scale: Array) -> Values:
+        """The parameters with the rows of W divided by `scale`."""
+        return {**values, "weight": values["weight"] / scale[..., None]}
 
     def centred(self, values: Values, centre: Array) -> Values:
         """The parameters with `centre` as the first entries of the bias."""
@@ -151,6 +158,12 @@ class Matrix(NamedTuple):
     def _rows_of(self, used: int) -> int:
         """Rows of the output that hold its first `used` entries."""
         return -(-used // self.output[1])
+
+    def divided(self, values: Values, scale: Array) -> Values:
+        """The parameters with W divided by `scale`; ValueError for a scale of each output."""
+        if scale.ndim:
+            raise ValueError("J'J of matrix layers has no short form if each output has a scale of its own")
+        return {**values, "columns": values["columns"] / scale}
 
     def centred(self, values: Values, centre: Array) -> Values:
         """The parameters with `centre` as the first entries of the bias, row by row."""

@@ -6,7 +6,6 @@ normal prior of standard deviation s then has the standard deviation s sqrt(w_H 
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import jax
@@ -15,7 +14,7 @@ from jax import numpy as jnp
 
 from bnn_atlas.config.methods.implicit import ExactEntropy, ImplicitConfig
 from bnn_atlas.config.parts.posterior import CategoricalLikelihood
-from bnn_atlas.methods.implicit.entropy import Form, Place, Report, constant
+from bnn_atlas.methods.implicit.entropy import Form, Place, Report
 from bnn_atlas.methods.implicit.family import Family, build_family
 from bnn_atlas.methods.implicit.generators import Tree
 from bnn_atlas.methods.variational import without_noise
@@ -87,7 +86,7 @@ class Estimate(NamedTuple):
     gradient: Array
     """Gradient of -objective with respect to q."""
     search: Array | None
-    """[samples, ...]: state of the entropy's searches; None without a search."""
+    """[entropies, ...]: state of the entropy's searches; None without a search."""
     singular: Array
     """Number of samples at which J'J was singular."""
 
@@ -98,7 +97,7 @@ _Sums = tuple[Array, tuple[Array, Tree], Array]
 
 @dataclass(frozen=True)
 class Objective:
-    """(E log p(data | theta) + w_p E log p(theta)) / T + w_H E H, over theta = g(z) + sigma e.
+    """(E log p(data | theta) + w_p E log p(theta)) / T + w_H E H, over theta = g(z) + s e.
 
     A noise level that is a point estimate has no prior.
     """
@@ -106,15 +105,12 @@ class Objective:
     family: Family
     form: Form
     weights: TermWeights
+    entropies: int | None = None
+    """Number of draws of a step at which the entropy is computed; None for all."""
 
-    @cached_property
-    def rest(self) -> float:
-        """The entropy minus 1/2 log det, the same for all generators."""
-        return constant(len(self.family.generated), self.family.noise, self.family.sigma)
-
-    def entropy(self, half_log_det: Array) -> Array:
+    def entropy(self, half_log_det: Array, q: Array) -> Array:
         """The entropy H, given 1/2 log det."""
-        return half_log_det + self.rest
+        return half_log_det + self.family.rest(q)
 
     def prior(self, target: Target) -> PriorValues:
         """The prior, flat for a noise level that is a point estimate."""
@@ -133,47 +129,67 @@ class Objective:
         """Estimate from one draw per key, one at a time, so that memory does not grow with the number of draws.
 
         Args:
-            keys: [samples].
+            keys: [samples]; the entropy is the mean over the first `entropies` of them.
             q: the current fit.
             evaluate: densities and tempered gradient of the full data or of a mini-batch.
             target: the posterior.
-            search: the entropy's searches so far [samples, ...].
+            search: the entropy's searches so far [entropies, ...].
         """
 
         def shared_of(q: Array) -> Tree:
-            return self.form.shared(self.family.generator, self.family.tree(q))
+            generator, values, _ = self.family.scaled(q)
+            return self.form.shared(generator, values)
 
         shared, pull = jax.vjp(shared_of, q)
         zeros = (jnp.zeros((), q.dtype), (jnp.zeros_like(q), jax.tree.map(jnp.zeros_like, shared)), jnp.int32(0))
+        count = self.entropies or len(keys)
+        weights = self.weights._replace(entropy=self.weights.entropy * len(keys) / count)
 
         def add(total: _Sums, one: tuple[Array, Array | None]) -> tuple[_Sums, Array | None]:
-            value, slopes, report = self._one(one[0], q, shared, evaluate, target, one[1])
+            value, slopes, report = self._one(one[0], q, shared, evaluate, target, one[1], weights)
             return jax.tree.map(jnp.add, total, (value, slopes, report.singular.astype(jnp.int32))), report.search
 
-        (value, (slope, of_shared), singular), search = jax.lax.scan(add, zeros, (keys, search))
+        def add_rest(total: tuple[Array, Array], key: Array) -> tuple[tuple[Array, Array], None]:
+            return jax.tree.map(jnp.add, total, self._without_entropy(key, q, evaluate, target)), None
+
+        (value, (slope, of_shared), singular), search = jax.lax.scan(add, zeros, (keys[:count], search))
+        if count < len(keys):
+            (value, slope), _ = jax.lax.scan(add_rest, (value, slope), keys[count:])
         gradient = slope + pull(of_shared)[0]
         return Estimate(value / len(keys), -gradient / len(keys), search, singular)
 
     def _one(
-        self, key: Array, q: Array, shared: Tree, evaluate: Evaluate, target: Target, search: Array | None
+        self,
+        key: Array,
+        q: Array,
+        shared: Tree,
+        evaluate: Evaluate,
+        target: Target,
+        search: Array | None,
+        weights: TermWeights,
     ) -> tuple[Array, tuple[Array, Tree], Report]:
         """The objective, and its derivatives with respect to q and to the quantities that all samples share."""
         noise_key, form_key = jax.random.split(key)
         noise = self.family.draw_noise(noise_key, q)
 
         def outputs(q: Array, shared: Tree) -> tuple[tuple[Array, Array], Report]:
-            generator, (values, point) = self.family.generator, self.family.parts(q)
-            theta = self.family.assembled(generator(values, noise.z), point, noise)
-            place = Place(generator, values, shared, noise.z, self.family.sigma)
-            half, report = self.form.half_log_det(form_key, place, search)
-            return (theta, half), report
+            generator, values, sigma = self.family.scaled(q)
+            half, report = self.form.half_log_det(form_key, Place(generator, values, shared, noise.z, sigma), search)
+            return (self.family(q, noise), self.entropy(half, q)), report
 
-        (theta, half), pull, report = jax.vjp(outputs, q, shared, has_aux=True)
+        (theta, entropy), pull, report = jax.vjp(outputs, q, shared, has_aux=True)
         density, gradient = evaluate(theta)
         gradient = gradient + self._prior_correction(theta, target)
-        slopes = pull((gradient, jnp.asarray(self.weights.entropy, half.dtype)))
-        value = self.value(theta, density, self.entropy(half), target, self.weights)
-        return value, slopes, report
+        slopes = pull((gradient, jnp.asarray(weights.entropy, entropy.dtype)))
+        return self.value(theta, density, entropy, target, weights), slopes, report
+
+    def _without_entropy(self, key: Array, q: Array, evaluate: Evaluate, target: Target) -> tuple[Array, Array]:
+        """The objective without its entropy, and its derivative with respect to q."""
+        noise = self.family.draw_noise(jax.random.split(key)[0], q)
+        theta, pull = jax.vjp(lambda q: self.family(q, noise), q)
+        density, gradient = evaluate(theta)
+        slope = pull(gradient + self._prior_correction(theta, target))[0]
+        return self.value(theta, density, jnp.zeros((), q.dtype), target, self.weights), slope
 
     def _prior_correction(self, theta: Array, target: Target) -> Array | float:
         """Change of the tempered gradient due to the prior's weight and to parameters without a prior."""
