@@ -217,6 +217,15 @@ def test_one_chain_is_halved_into_draws_and_one_network_not_at_all():
     assert len({row.metric for row in sets.shift_rows(RUN, "blur1", one, labels)} & {"accuracy_cumulative_draws"}) == 1
 
 
+def test_shifted_rows_have_their_accuracy_by_number_of_draws_of_all_chains():
+    found, labels = summary(1), np.random.default_rng(0).integers(0, 4, size=30)
+    rows = [r for r in sets.shift_rows(RUN, "rotated30", found, labels) if r.metric == "accuracy_cumulative_draws"]
+    first = found.probabilities_by_batch[:, 0].mean(axis=0)
+    assert [(row.chains, row.draws) for row in rows] == [(3, 4), (3, 10)]
+    assert rows[0].value == (first.argmax(axis=1) == labels).mean()
+    assert rows[1].value == value(sets.shift_rows(RUN, "rotated30", found, labels), "accuracy").value
+
+
 def test_shifted_rows_have_their_accuracy_by_number_of_chains():
     found, labels = summary(1), np.random.default_rng(0).integers(0, 4, size=30)
     rows = [r for r in sets.shift_rows(RUN, "rotated30", found, labels) if r.metric == "accuracy_cumulative_chains"]

@@ -37,9 +37,7 @@ def shift_rows(
         scores = [*classification_scores(average(summary), labels, published), measure.nll(summary)]
         errors = monte_carlo_errors(summary, labels, 1.0, np.empty(0))
         curve = cumulative_scores(summary, labels, ECE_BINS, measure.ORDERINGS, measure.ORDERING_SEED)
-        # Of several chains, only averages over all draws are kept for further sets.
-        over = "chains" if len(by_chain) > 1 else "draws"
-        curve = [m for m in curve if m.metric == f"accuracy_cumulative_{over}"]
+        curve = [m for m in curve if m.metric in ("accuracy_cumulative_chains", "accuracy_cumulative_draws")]
         return [*_with_errors(scores, errors), *chain_scores(by_chain, labels), *curve]
 
     return _rows_of_set(identity, name, summary, measured)

@@ -165,19 +165,39 @@ def _summary(problem: Problem, draws: Draws, predictor: Predictor, rows: Rows) -
 
 
 def _of_set(problem: Problem, draws: Draws, predictor: Predictor, rows: Rows) -> PredictiveSummary:
-    """The summary as far as scores of further sets need it: class probabilities of several chains without draws.
+    """The summary as far as scores of further sets need it: class probabilities of several chains in a few batches.
 
-    That is a tenth of the whole: with several chains, Monte Carlo errors are over chains and need no batches of draws.
+    That is a fifth of the whole: with several chains, Monte Carlo errors are over chains, and batches of draws are
+    needed only for the accuracy by number of draws.
     """
     whole = _summary(problem, draws, predictor, rows)
     if whole.task == "regression" or len(whole.kept) < 2:
         return whole
     nothing = np.empty(0, dtype=np.int64)
+    by_batch, stops = _in_batches(whole)
     return whole._replace(
         function_draws=np.empty((*whole.function_draws.shape[:2], 0)),
         function_rows=nothing,
         function_classes=nothing,
         log_density_by_draw=None,
-        probabilities_by_batch=whole.probabilities[:, None],
-        batch_stops=np.array([whole.draws]),
+        probabilities_by_batch=by_batch,
+        batch_stops=stops,
     )
+
+
+BATCHES_OF_SETS = 4
+"""Batches of draws of several chains that predictions of further sets keep."""
+
+
+def _in_batches(summary: PredictiveSummary) -> tuple[np.ndarray, np.ndarray]:
+    """Class probabilities [C, B, n, k] in at most `BATCHES_OF_SETS` unions of batches, and the ends of these [B]."""
+    by_batch, stops = summary.probabilities_by_batch, summary.batch_stops
+    assert by_batch is not None
+    assert stops is not None
+    most = min(BATCHES_OF_SETS, len(stops))
+    last = np.arange(1, most + 1) * len(stops) // most - 1
+    first = np.concatenate([[0], last[:-1] + 1])
+    counts = np.diff(stops, prepend=0)
+    sums = np.add.reduceat(by_batch * counts[:, None, None], first, axis=1)
+    joint = sums / np.add.reduceat(counts, first)[:, None, None]
+    return joint.astype(by_batch.dtype), stops[last]
