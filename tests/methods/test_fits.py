@@ -1,6 +1,8 @@
 """What a method has learned is kept next to its trace, and independent draws cost no gradient."""
 
 import json
+import os
+import signal
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +18,7 @@ from bnn_atlas.methods.contract import build_method
 from bnn_atlas.posterior.density import Evaluation, LogDensity, binder, build_posterior, posterior_data
 from bnn_atlas.runner import segments
 from bnn_atlas.runner.segments import POINTS
+from bnn_atlas.runner.signals import Interrupted
 from bnn_atlas.traces.store import open_trace
 
 from .fitting import Case, drive
@@ -95,6 +98,27 @@ def test_the_course_of_a_fit_is_kept_and_changes_nothing(problem, tmp_path, monk
         whole = run(build(FIT, problem), problem, tmp_path / "whole" / "trace.zarr")
     assert_same(again, whole)
     assert_same(open_trace(tmp_path / "fine" / "trace.zarr"), whole)
+
+
+def test_a_fit_that_is_told_to_stop_between_two_checkpoints_goes_on_there(problem, tmp_path, monkeypatch):
+    course, segment, calls = course_of(problem, tmp_path / "quiet" / "trace.zarr"), segments.FitProgram.segment, []
+
+    def stopping(self, number, begin, states):
+        calls.append(begin)
+        if len(calls) == 31:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return segment(self, number, begin, states)
+
+    monkeypatch.setattr(segments.FitProgram, "segment", stopping)
+    with pytest.raises(Interrupted):
+        course_of(problem, tmp_path / "trace.zarr")
+    first = len(calls)
+    assert first == 31
+    again = course_of(problem, tmp_path / "trace.zarr")
+    assert calls[first] == calls[30] + 1, "no step is computed twice"
+    for name, values in course.items():
+        np.testing.assert_array_equal(again[name], values)
+    assert_same(open_trace(tmp_path / "trace.zarr"), open_trace(tmp_path / "quiet" / "trace.zarr"))
 
 
 def course_of(problem, trace):

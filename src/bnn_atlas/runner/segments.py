@@ -217,16 +217,11 @@ class _Run:
         if rule and self._replay(rule, done, size) is not None:
             done = phase.draws
 
-        def write(begin: int, count: int, segment: Segment) -> None:
+        def write(begin: int, count: int, segment: Segment, points: list[list[jax.Array]]) -> None:
             if self.gradients:
                 self.gradients[number] += int(self.place.get(segment.statistics["gradients"]).sum(dtype=np.int64))
-            if fit:
-                values = self.place.get([segment.statistics[name][:, 0] for name in self.program.courses])
-                self.courses.append(tuple(tuple(of_chains.astype(float).tolist()) for of_chains in values))
-                end = begin + count
-                if begin // every == end // every and end < phase.draws and not stop.requested:
-                    report.advance(phase.name, count)
-                    return  # between two checkpoints
+            for point in self.place.get(points):
+                self.courses.append(tuple(tuple(of_chains[:, 0].astype(float).tolist()) for of_chains in point))
             after = self.place.get(segment.states)
             self.seconds[number] = clock.read()
             if sink:
@@ -242,18 +237,26 @@ class _Run:
 
         with ThreadPoolExecutor(1, thread_name_prefix="trace-writer") as writer:
             pending: Future[None] | None = None
+            written, points = done, []
             for begin in range(done, phase.draws, size):
                 if begin == done:
                     self.program.compile(number, begin, states)
                     clock.start()
                     stop.computing = True
                 segment = self.program.segment(number, begin, states)
+                end = min(begin + size, phase.draws)
+                if fit:
+                    points.append([segment.statistics[name] for name in self.program.courses])
+                    if begin // every == end // every and end < phase.draws and not stop.requested:
+                        states = segment.states
+                        continue
                 if pending:
                     pending.result()
                 if rule and rule.end is not None:
                     break  # discards the segment that was computed in the meantime
                 states = segment.states
-                pending = writer.submit(write, begin, min(size, phase.draws - begin), segment)
+                pending = writer.submit(write, written, end - written, segment, points)
+                written, points = end, []
                 if stop.requested:
                     break
             if pending:
