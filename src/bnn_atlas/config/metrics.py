@@ -615,6 +615,13 @@ VARIATIONAL = (
         "",
         NATS,
     ),
+    Metric(
+        "linearisation_gap",
+        "how much `entropy`, which is that of the generator linearised at each draw, is too large, mean over draws; at "
+        "least this much if the integral over the noise misses a part",
+        "lower",
+        NATS,
+    ),
     Metric("entropy_as_trained", "entropy in the form used by the fit, mean over draws", "", NATS),
     Metric("entropy_is_bound", "fraction of draws at which the search for the smallest singular value has converged"),
     Metric(

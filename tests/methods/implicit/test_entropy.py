@@ -27,6 +27,7 @@ from bnn_atlas.methods.implicit.entropy import (
     build_form,
     constant,
     found_direction,
+    linearisation_gap,
     orthogonal,
     scoring_form,
     values_after,
@@ -162,6 +163,42 @@ def test_the_entropy_with_a_spread_for_each_weight(name, spread):
     probes = jax.vmap(lambda key: Lanczos(d, 1).half_log_det(key, Place(scaled, both, (), one.z, 1.0), None)[0])
     found = np.asarray(jax.jit(probes)(jax.random.split(key, 400)))
     assert abs(found.mean() - value) < 4 * found.std() / 20
+
+
+class Folded(NamedTuple):
+    """z -> |z|: two noise numbers lead to each weight."""
+
+    shape: tuple[int, ...] = (1,)
+
+    def __call__(self, values: Any, z: jax.Array) -> jax.Array:
+        return jnp.abs(z)
+
+    def squares(self, values: Any) -> tuple[()]:
+        return ()
+
+    def gram(self, values: Any, squares: Any, z: jax.Array) -> jax.Array:
+        return jnp.ones((1, 1))
+
+
+def gaps(generator: Any, values: Any, size: int, noise: int, sigma: float, count: int) -> np.ndarray:
+    """Gaps of independent draws."""
+
+    def one(key: jax.Array) -> jax.Array:
+        first, second, third = jax.random.split(key, 3)
+        z, e = jax.random.normal(first, (noise,)), jax.random.normal(second, (size,))
+        return linearisation_gap(third, Place(generator, values, generator.squares(values), z, sigma), e)
+
+    return np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), count)))
+
+
+def test_the_gap_of_a_fold_is_log_2_and_of_a_linear_map_0():
+    """The entropy of a folded normal is log(pi e / 2) / 2, that of a normal log(2 pi e) / 2."""
+    found = gaps(Folded(), (), 1, 1, 0.01, 400)
+    assert abs(found.mean() - np.log(2)) < 0.02 + 4 * found.std() / 20
+    one = case("linear")
+    found = gaps(one.generator, one.values, WEIGHTS, 7, 0.3, 200)
+    assert 0 < found.std() / np.sqrt(200) < 0.05
+    assert abs(found.mean()) < 4 * found.std() / np.sqrt(200)
 
 
 @pytest.mark.parametrize("sigma", [1e-3, SIGMA])

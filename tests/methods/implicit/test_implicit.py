@@ -252,11 +252,14 @@ def test_statistics_of_the_draws(conjugate):
     s = found.statistics
     assert set(s) == {
         "log_likelihood", "log_prior", "entropy", "entropy_error", "entropy_bracket", "entropy_as_trained", "elbo",
+        "linearisation_gap",
         "objective",
         "gradient_norm", "skipped_updates", "singular", "divergent",
     }  # fmt: skip
     np.testing.assert_allclose(s["elbo"], s["log_likelihood"] + s["log_prior"] + s["entropy"], rtol=1e-5)
     np.testing.assert_array_equal(s["entropy"], s["entropy_as_trained"])
+    gap = s["linearisation_gap"]
+    assert abs(gap.mean()) < 4 * gap.std() / np.sqrt(len(gap)) + 1e-3
     np.testing.assert_array_equal(s["elbo"], s["objective"])
     zero = ("entropy_error", "entropy_bracket", "divergent", "singular", "skipped_updates")
     assert not any(s[name].any() for name in zero)

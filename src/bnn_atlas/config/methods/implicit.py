@@ -341,7 +341,8 @@ class ImplicitConfig(VariationalSettings):
             return self.entropy
         return LanczosEntropy(steps=min(STEPS_OF_SCORES, noise))
 
-    def _has_matrices(self) -> bool:
+    @property
+    def has_matrices(self) -> bool:
         """Whether any generator is not a dense network."""
         one = self.generator
         parts = one.parts if isinstance(one, FactorisedGenerator) else (one,)
@@ -376,7 +377,7 @@ class ImplicitConfig(VariationalSettings):
             )
         forms = {"entropy": self.entropy, "scored_by": self.scored_by}
         exact = next((name for name, form in forms.items() if isinstance(form, ExactEntropy)), None)
-        if self.learned_sigma in ("layer", "weight") and exact and self._has_matrices():
+        if self.learned_sigma in ("layer", "weight") and exact and self.has_matrices:
             yield (
                 f"{exact}: {{ kind: exact }} with learned_sigma: {self.learned_sigma} needs generators of kind mlp, "
                 "since J'J of matrix generators has no short form if weights differ in their spread: choose "

@@ -20,6 +20,7 @@ from math import prod
 from typing import NamedTuple, Protocol
 
 import jax
+import jax.scipy
 import numpy as np
 from jax import Array
 from jax import numpy as jnp
@@ -475,6 +476,85 @@ def found_direction(key: Array, like: Array, products: Products, rows: int, iter
         return v, p, jnp.linalg.norm(products.forward(v))
 
     return jax.lax.fori_loop(0, iterations, iteration, (v, p, mu))[0]
+
+
+MOST_INTEGRATED = 100
+"""Most noise numbers for which draws have a linearisation gap."""
+PREIMAGES, CLIMBS, PROPOSALS = 4, 10, 32
+"""Starts of the search for noise vectors that lead to the same weights, its steps, and proposals around each end."""
+
+
+def linearisation_gap(key: Array, place: Place, e: Array) -> Array:
+    """How much the linearised entropy at z exceeds -log q, for the draw theta = g(z) + S e; its mean is the gap.
+
+    H is E[1/2 log det(J'J + sigma^2 I)] and constants, with J at z, and the entropy of q is -E[log q(theta)] with
+
+        q(theta) = int N(z'; 0, I) N(theta; g(z'), S^2) dz',
+
+    an integral by importance sampling: proposals are normals with the precision L = I + J'S^-2 J and mean
+    z' + L^-1 (J'S^-2 (theta - g(z')) - z'), one at z and the others where damped Newton steps end that start at -z and
+    at random z', so that other noise vectors with the same weights are found. With the linearised density q_z in
+    place of q the expectation is known, which leaves little noise:
+
+        gap = log q(theta) - log q_z(theta) - (tr L^-1 - z'L^-1 z) / 2,
+
+    0 on average for a linear g. The logarithm of an average is too small on average, and noise vectors that are not
+    found make it smaller: a positive gap shows that H is too large, a gap of 0 does not show that it is right.
+
+    Args:
+        key: for proposals.
+        place: the map g / s with sigma = 1, or g with sigma, at z.
+        e: [D], the noise on the weights.
+    """
+    generator, values, squares, z, sigma = place
+    unit = jnp.eye(len(z), dtype=z.dtype)
+
+    def centre(z: Array) -> Array:
+        return generator(values, z) / sigma
+
+    theta = centre(z) + e
+
+    def joint(z: Array) -> Array:
+        return -0.5 * (jnp.vdot(z, z) + jnp.sum((theta - centre(z)) ** 2))
+
+    def precision(z: Array) -> Array:
+        return unit + generator.gram(values, squares, z) / sigma**2
+
+    def climb(_: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        z, damping = carry
+        new = z + jnp.linalg.solve(precision(z) + damping * unit, jax.grad(joint)(z))
+        better = joint(new) > joint(z)
+        return jnp.where(better, new, z), jnp.where(better, damping / 4, 4 * damping)
+
+    def proposal(z: Array) -> tuple[Array, Array]:
+        whole = precision(z)
+        rounding = len(z) * jnp.finfo(z.dtype).eps * jnp.max(whole)
+        factor = jnp.linalg.cholesky(whole)
+        factor = jnp.where(jnp.all(jnp.isfinite(factor)), factor, jnp.linalg.cholesky(whole + rounding * unit))
+        return z + jax.scipy.linalg.cho_solve((factor, True), jax.grad(joint)(z)), factor
+
+    def log_density(x: Array, mean: Array, factor: Array) -> Array:
+        return jnp.sum(jnp.log(jnp.diagonal(factor))) - 0.5 * jnp.sum((factor.T @ (x - mean)) ** 2)
+
+    starts_key, noise_key = jax.random.split(key)
+    others = standard_normal(starts_key, jnp.zeros((PREIMAGES - 2) * len(z), z.dtype)).reshape(PREIMAGES - 2, -1)
+    begin = jnp.concatenate([-z[None], others])
+    ends = jax.lax.map(lambda z: jax.lax.fori_loop(0, CLIMBS, climb, (z, jnp.ones((), z.dtype)))[0], begin)
+    means, factors = jax.lax.map(proposal, jnp.concatenate([z[None], ends]))
+    noise = standard_normal(noise_key, jnp.zeros(PREIMAGES * PROPOSALS * len(z), z.dtype))
+
+    def log_weight(one: tuple[Array, Array]) -> Array:
+        which, noise = one
+        x = means[which] + jax.scipy.linalg.solve_triangular(factors[which].T, noise, lower=False)
+        mixture = jax.nn.logsumexp(jax.vmap(lambda m, f: log_density(x, m, f))(means, factors)) - math.log(PREIMAGES)
+        return joint(x) - mixture
+
+    which = jnp.repeat(jnp.arange(PREIMAGES), PROPOSALS)
+    weights = jax.lax.map(log_weight, (which, noise.reshape(len(which), -1)))
+    found = jax.nn.logsumexp(weights) - math.log(len(which))
+    linear = joint(z) - log_density(z, means[0], factors[0])
+    inverse = jax.scipy.linalg.cho_solve((factors[0], True), unit)
+    return found - linear - 0.5 * (jnp.trace(inverse) - z @ inverse @ z)
 
 
 DIRECTIONS = 3

@@ -17,7 +17,15 @@ from jax import numpy as jnp
 from bnn_atlas.config.methods.implicit import AMSGradConfig, ImplicitConfig, SmallestEntropy
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.contract import Method, Phase, Statistic
-from bnn_atlas.methods.implicit.entropy import Exact, Form, Place, build_form, scoring_form
+from bnn_atlas.methods.implicit.entropy import (
+    MOST_INTEGRATED,
+    Exact,
+    Form,
+    Place,
+    build_form,
+    linearisation_gap,
+    scoring_form,
+)
 from bnn_atlas.methods.implicit.family import build_family
 from bnn_atlas.methods.implicit.objective import ELBO, Objective, weights_of
 from bnn_atlas.methods.independent import Draw, draw_at, next_draw
@@ -39,6 +47,8 @@ class Entropies(NamedTuple):
     entropy_bracket: Array
     """Largest amount by which `entropy` may be too large because of too few steps."""
     entropy_as_trained: Array
+    linearisation_gap: Array
+    """How much the linearised entropy is too large (`entropy.linearisation_gap`); 0 where it is not computed."""
 
 
 class ImplicitState(NamedTuple):
@@ -70,6 +80,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     - `entropy_error`, the standard deviation of H over probes;
     - `entropy_bracket`, the largest amount by which H may be too large because of too few steps;
     - `entropy_as_trained` = H as computed by the form used in the fit;
+    - `linearisation_gap`, with at most `MOST_INTEGRATED` noise numbers, the excess of H over the entropy of q;
     - `elbo` = (log-likelihood + log-prior) / T + H on all rows, with H at the lower end of its bracket; the mean over
       draws is at most the evidence lower bound of the density linearised at z;
     - `objective`, which is like `elbo` but has the weights and the entropy of the fit;
@@ -96,6 +107,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     objective = Objective(family, form, weights, count)
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
     optimiser = optimiser_of(config, steps, family.generator.parameters)
+    integrates = can_integrate(config, family.noise)
     searches, looks = isinstance(config.entropy, SmallestEntropy), Exact in (type(form), type(scoring))
     log.info("The objective is %s", weights.words(len(data.y), posterior.temperature))
     if config.sigma > LARGE_SIGMA and config.learned_sigma is None:
@@ -114,7 +126,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
             minibatch.begin(target, config.batch_size),
             jax.vmap(lambda key: form.start(key, like))(jax.random.split(second, count)),
             draw_at(position, target),
-            Entropies(zero, zero, zero, zero),
+            Entropies(zero, zero, zero, zero, zero),
             zero,
             jnp.int32(0),
             jnp.int32(0),
@@ -169,7 +181,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     def sample(
         key: Array, index: Array, state: ImplicitState, target: Target, settings: Any
     ) -> tuple[ImplicitState, dict[str, Array]]:
-        noise_key, trained_key, scoring_key = jax.random.split(key, 3)
+        noise_key, trained_key, scoring_key, gap_key = jax.random.split(key, 4)
         noise = family.draw_noise(noise_key, state.q)
         theta = family(state.q, noise)
         draw, divergent = next_draw(theta, target, state.draw)
@@ -181,7 +193,10 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         if state.search is not None and trained.search is not None:
             state = state._replace(search=state.search.at[0].set(_finite_or(trained.search, state.search[0])))
         score, own = (objective.entropy(value, state.q) for value in (scored, half))
-        entropies = Entropies(score, scores.error, scores.bracket, own)
+        gap = jnp.zeros_like(score)
+        if integrates:
+            gap = linearisation_gap(gap_key, place(Exact(), state.q, noise.z), noise.e)
+        entropies = Entropies(score, scores.error, scores.bracket, own, gap)
         # Before the first draw, there is no draw to repeat.
         entropies = _where(divergent & (index > 0), state.entropies, entropies)
         singular = state.singular + (trained.singular | scores.singular)
@@ -195,7 +210,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         state: ImplicitState, divergent: Array, elbo: Array, objective: Array, converged: Array
     ) -> dict[str, Array]:
         return {
-            **state.entropies._asdict(),
+            **{name: value for name, value in state.entropies._asdict().items() if name in real},
             "elbo": elbo,
             "objective": objective,
             **({"entropy_is_bound": converged} if searches else {}),
@@ -213,7 +228,8 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         learned = {} if spread is None else {"sigma": spread}
         return {**named, **whole, **learned, "point": point}
 
-    real = (*Entropies._fields, "elbo", "objective", "gradient_norm")
+    entropy_names = [name for name in Entropies._fields if integrates or name != "linearisation_gap"]
+    real = (*entropy_names, "elbo", "objective", "gradient_norm")
     counts = ("skipped_updates", *(["singular"] if looks else []), *(["entropy_is_bound"] if searches else []))
     return Method(
         init=init,
@@ -231,6 +247,11 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         gradients_per_step=float(config.samples),
         fit=fit,
     )
+
+
+def can_integrate(config: ImplicitConfig, noise: int) -> bool:
+    """Whether the linearisation gap is computed: with few noise numbers, and J'S^-2 J without J."""
+    return noise <= MOST_INTEGRATED and (config.learned_sigma in (None, "one") or not config.has_matrices)
 
 
 def _where(chosen: Array, new: Any, old: Any) -> Any:

@@ -152,6 +152,7 @@ MEANS = (
     "entropy_bracket",
     "entropy_as_trained",
     "entropy_is_bound",
+    "linearisation_gap",
     "curvature_change",
 )
 """Statistics that are averaged over draws and reported under their own names."""
