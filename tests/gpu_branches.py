@@ -22,7 +22,7 @@ TUNED = {"method: hmc": 0.05, "method: adjusted mclmc": 0.05, "method: mclmc": 0
 UNCOMPARED = ("method: mclmc, tuned by blackjax|", "|entropy_bracket", ".inputs", ".outputs")
 """Parts of the names of arrays that two CPUs can compute differently, too: BlackJAX's tuning leaves no digit after a
 few steps, brackets of an exact value are its rounding, and eigenvectors have any sign."""
-NOT_YET = ("method: smile", "method: baoab")
+NOT_YET = ("method: smile", "method: baoab", "method: low-rank normal, best of two")
 """Programs that have not run on a GPU."""
 
 
