@@ -403,10 +403,10 @@ def _vectors(posterior: NetworkPosterior, starts: Any, seed: int) -> Any:
     from bnn_atlas.library.networks import Networks, is_numbers
 
     listed = isinstance(starts, list | tuple)
-    layout = posterior.density.layout
-    networks = Networks(layout, posterior.as_pytree(np.zeros(layout.size, posterior.dtype)), posterior.dtype)
     if not jax.tree.leaves(starts) or (not listed and jax.tree_util.all_leaves([starts])):
         return starts
+    layout = posterior.density.layout
+    networks = Networks(layout, posterior.as_pytree(np.zeros(layout.size, posterior.dtype)), posterior.dtype)
     if listed and is_numbers(starts[0]) and not networks.stacked(starts):
         return starts
     found = networks.arrays(starts)
