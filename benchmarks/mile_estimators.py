@@ -66,6 +66,7 @@ def estimator(
     regressor = bnn_atlas.AtlasRegressor(
         hidden=model["hidden"],
         activation=model["activation"],
+        likelihood=job["posterior"]["likelihood"],
         method=job["method"],
         chains=job["chains"],
         training={

@@ -10,6 +10,7 @@ import csv
 import json
 import logging
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -180,7 +181,7 @@ def measure(folder: Path, base: Path, side: str, cache: str, seed: int, work: Wo
         BNN_ATLAS_CACHE=programs, JAX_COMPILATION_CACHE_DIR=programs, JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0.2"
     )
     rate = matmul_gflops()
-    seconds, code = timed(command(side, work), place, variables)
+    seconds, cpu, code = timed(command(side, work), place, variables)
     if code:
         said = "".join(file.read_text(encoding="utf-8") for file in (place / "output.txt", *place.glob("*.log")))
         sys.exit(f"{side} failed; the end of its output:\n{said[-3000:]}")
@@ -191,6 +192,7 @@ def measure(folder: Path, base: Path, side: str, cache: str, seed: int, work: Wo
         "epochs": work.job["warmstart"]["max_epochs"],
         "warmup": work.job["method"]["warmup"],
         "seconds": round(seconds, 2),
+        "cpu_seconds": round(cpu, 2),
         **scores(side, place, work),
         "matmul_gflops": round(rate, 1),
         "share": round(work.flop / seconds / 1e9 / rate, 4),
@@ -199,7 +201,8 @@ def measure(folder: Path, base: Path, side: str, cache: str, seed: int, work: Wo
         "versions": versions(side, place),
     }
     print(
-        "seed {seed}  {side:9}  {cache}  {seconds:7.1f} s  RMSE {rmse:.4f}  NLL {nll:.4f}  LPPD {lppd:.4f}  "
+        "seed {seed}  {side:9}  {cache}  {seconds:7.1f} s  {cpu_seconds:7.1f} s of cores  "
+        "RMSE {rmse:.4f}  NLL {nll:.4f}  LPPD {lppd:.4f}  "
         "products {matmul_gflops:.0f} GFLOP/s, share {share:.1%}".format(**row),
         flush=True,
     )
@@ -207,10 +210,10 @@ def measure(folder: Path, base: Path, side: str, cache: str, seed: int, work: Wo
     return row
 
 
-def timed(program: list[str], place: Path, variables: dict[str, str]) -> tuple[float, int]:
-    """Seconds and exit code of a program, which is ended with all its children if this process is."""
+def timed(program: list[str], place: Path, variables: dict[str, str]) -> tuple[float, float, int]:
+    """Seconds, seconds of cores and exit code of a program, which is ended with its children if this process is."""
     with (place / "output.txt").open("w", encoding="utf-8") as out:
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), _cpu_seconds()
         child = subprocess.Popen(
             program, cwd=place, env=variables, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
         )
@@ -220,7 +223,13 @@ def timed(program: list[str], place: Path, variables: dict[str, str]) -> tuple[f
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
             raise
-        return time.perf_counter() - begun, code
+        return time.perf_counter() - begun, _cpu_seconds() - used, code
+
+
+def _cpu_seconds() -> float:
+    """Processor time of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def command(side: str, work: Work) -> list[str]:

@@ -16,28 +16,39 @@ PACKAGES = {"atlas": "bnn_atlas", "blackjax": "BlackJAX", "numpyro": "NumPyro"}
 DOCUMENTED = ("vmap", "vectorized")
 """Arrangements of the chains that the peers' documentation shows first."""
 OURS = "chains"
+TIMES = ("seconds", "cpu_seconds")
 
 
 def mile_vs_bde(table: pd.DataFrame) -> str:
-    """Medians over the rounds, and how many times as fast as bde with the same kind of cache in the same round."""
-    seconds = table.pivot_table(index="seed", columns=["cache", "side"], values="seconds")
+    """Medians over the rounds, and how many times as fast as bde with the same kind of cache in the same round.
+
+    The ratio of seconds of cores is the one to read if other work ran on the machine; what is not known stays empty.
+    """
+    times = {name: table.pivot_table(index="seed", columns=["cache", "side"], values=name) for name in TIMES}
     lines = []
     for cache, side in table[["cache", "side"]].drop_duplicates().itertuples(index=False):
         rows = table[(table.cache == cache) & (table.side == side)]
-        theirs = seconds.get((cache, "bde"))
-        ratio = "" if theirs is None else f"{(theirs / seconds[cache, side]).median():.2f}"
+        took = []
+        for name, seconds in times.items():
+            known, theirs = rows[name].notna().all(), seconds.get((cache, "bde"))
+            took.append(
+                f"{rows[name].median():.1f} ({rows[name].min():.1f} to {rows[name].max():.1f})" if known else ""
+            )
+            took.append(f"{(theirs / seconds[cache, side]).median():.2f}" if known and theirs is not None else "")
         lines.append(
             (
                 NAMES[side],
                 cache,
-                f"{rows.seconds.median():.1f} ({rows.seconds.min():.1f} to {rows.seconds.max():.1f})",
-                ratio,
+                *took,
                 *(f"{rows[score].mean():.4f}" for score in ("rmse", "nll", "lppd")),
                 f"{rows.matmul_gflops.median():.0f}",
-                f"{rows.share.median():.0%}",
+                f"{rows.share.median():.0%}" if rows.share.notna().all() else "",
             )
         )
-    head = ("", "compilation cache", "seconds", "times as fast", "RMSE", "NLL", "LPPD", "products, GFLOP/s", "share")
+    head = (
+        *("", "compilation cache", "seconds", "times as fast", "seconds of cores", "times as little"),
+        *("RMSE", "NLL", "LPPD", "products, GFLOP/s", "share"),
+    )
     first = table.iloc[0]
     work = f"{table.seed.nunique()} rounds; {first.epochs} epochs, {first.warmup} tuning steps"
     return f"{machine(table)}; {work}.\n\n{markdown(head, lines)}"
