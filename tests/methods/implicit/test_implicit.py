@@ -258,7 +258,8 @@ def test_statistics_of_the_draws(conjugate):
     }  # fmt: skip
     np.testing.assert_allclose(s["elbo"], s["log_likelihood"] + s["log_prior"] + s["entropy"], rtol=1e-5)
     np.testing.assert_array_equal(s["entropy"], s["entropy_as_trained"])
-    gap = s["linearisation_gap"]
+    gap = np.unique(s["linearisation_gap"])
+    assert len(gap) <= 21, "other draws repeat the value before"
     assert abs(gap.mean()) < 4 * gap.std() / np.sqrt(len(gap)) + 1e-3
     np.testing.assert_array_equal(s["elbo"], s["objective"])
     zero = ("entropy_error", "entropy_bracket", "divergent", "singular", "skipped_updates")

@@ -48,7 +48,7 @@ class Entropies(NamedTuple):
     """Largest amount by which `entropy` may be too large because of too few steps."""
     entropy_as_trained: Array
     linearisation_gap: Array
-    """How much the linearised entropy is too large (`entropy.linearisation_gap`); 0 where it is not computed."""
+    """How much the linearised entropy is too large (`entropy.linearisation_gap`) at the last draw with an integral."""
 
 
 class ImplicitState(NamedTuple):
@@ -80,7 +80,8 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     - `entropy_error`, the standard deviation of H over probes;
     - `entropy_bracket`, the largest amount by which H may be too large because of too few steps;
     - `entropy_as_trained` = H as computed by the form used in the fit;
-    - `linearisation_gap`, with at most `MOST_INTEGRATED` noise numbers, the excess of H over the entropy of q;
+    - `linearisation_gap`, with at most `MOST_INTEGRATED` noise numbers, the excess of H over the entropy of q, at about
+      `INTEGRATED_DRAWS` evenly spread draws, whose values the draws after them repeat;
     - `elbo` = (log-likelihood + log-prior) / T + H on all rows, with H at the lower end of its bracket; the mean over
       draws is at most the evidence lower bound of the density linearised at z;
     - `objective`, which is like `elbo` but has the weights and the entropy of the fit;
@@ -107,7 +108,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     objective = Objective(family, form, weights, count)
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
     optimiser = optimiser_of(config, steps, family.generator.parameters)
-    integrates = can_integrate(config, family.noise)
+    integrates, apart = can_integrate(config, family.noise), max(1, config.steps // INTEGRATED_DRAWS)
     searches, looks = isinstance(config.entropy, SmallestEntropy), Exact in (type(form), type(scoring))
     log.info("The objective is %s", weights.words(len(data.y), posterior.temperature))
     if config.sigma > LARGE_SIGMA and config.learned_sigma is None:
@@ -193,9 +194,13 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         if state.search is not None and trained.search is not None:
             state = state._replace(search=state.search.at[0].set(_finite_or(trained.search, state.search[0])))
         score, own = (objective.entropy(value, state.q) for value in (scored, half))
-        gap = jnp.zeros_like(score)
+        gap = state.entropies.linearisation_gap
         if integrates:
-            gap = linearisation_gap(gap_key, place(Exact(), state.q, noise.z), noise.e)
+            gap = jax.lax.cond(
+                index % apart == 0,
+                lambda: linearisation_gap(gap_key, place(Exact(), state.q, noise.z), noise.e),
+                lambda: gap,
+            )
         entropies = Entropies(score, scores.error, scores.bracket, own, gap)
         # Before the first draw, there is no draw to repeat.
         entropies = _where(divergent & (index > 0), state.entropies, entropies)
@@ -247,6 +252,10 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         gradients_per_step=float(config.samples),
         fit=fit,
     )
+
+
+INTEGRATED_DRAWS = 20
+"""Number of draws with a linearisation gap, which takes longer than everything else of a draw."""
 
 
 def can_integrate(config: ImplicitConfig, noise: int) -> bool:
