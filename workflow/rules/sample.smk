@@ -25,8 +25,8 @@ rule sample:
     params:
         **run_settings(INPUTS, "posterior", "method", "stopping"),
         **code_hash_of_run(INPUTS),
-        seed=INPUTS.of_block,
         **told(sections=INPUTS.sections),
+        seed=INPUTS.of_block,
     message:
         "Sampling {wildcards.run} (split {wildcards.split}, block {wildcards.block})"
     script:
