@@ -141,6 +141,18 @@ def test_the_course_of_several_starts_is_that_of_the_fit_that_is_kept(problem, t
         assert abs(kl[chain, -1] - own) < 0.2 * abs(own - other)
 
 
+@pytest.mark.parametrize("starts", [1, 2])
+def test_the_course_of_an_implicit_fit_is_that_of_its_objective(problem, tmp_path, starts):
+    config = SMALL["implicit"].model_copy(update={"epochs": 200, "batch_size": None, "starts": starts})
+    trace = run(build(config, problem), problem, tmp_path / "trace.zarr")
+    courses = json.loads((tmp_path / "timing.json").read_text())["courses"]
+    assert list(courses) == ["objective"]
+    late, after = np.array(courses["objective"])[:, -50:], trace.statistic("objective")
+    assert late.shape == (CHAINS, 50)
+    error = np.hypot(*(values.std(axis=1) / np.sqrt(values.shape[1]) for values in (late, after)))
+    assert (abs(late.mean(axis=1) - after.mean(axis=1)) < 5 * error).all()
+
+
 def test_methods_without_a_fit_have_no_course(problem, tmp_path):
     run(build(SMALL["hmc"], problem), problem, tmp_path / "trace.zarr")
     assert json.loads((tmp_path / "timing.json").read_text())["courses"] == {}

@@ -25,7 +25,7 @@ class Fits(NamedTuple):
     """After the comparison, the state of the best fit comes first."""
     means: dict[str, Array]
     """Means over draws [start]: `elbo`, -inf for a fit with a draw whose density is not finite, its Monte Carlo error
-    `elbo_error`, and `kl` for methods that report it."""
+    `elbo_error`, and `kl` or `objective` for methods that report it."""
     kept: Array
     """Number of the start whose fit is kept."""
 
@@ -39,16 +39,16 @@ def best_of_starts(method: Method, settings: VariationalSettings) -> Method:
     mean of `elbo` over `COMPARED` draws from it, on all rows, with the error sd / sqrt(COMPARED).
 
     Statistics of a draw, in addition to the method's own: `elbo_of_start_j`, `elbo_error_of_start_j` and, if the method
-    has it, `kl_of_start_j`, the means for start j and the error of its bound, and `start_kept`, the number of the start
-    that is kept, which is in the fit, too; they are the same for all draws. While the fits are made, they are the
-    estimates of the step.
+    has them, `kl_of_start_j` and `objective_of_start_j`, the means for start j and the error of its bound, and
+    `start_kept`, the number of the start that is kept, which is in the fit, too; they are the same for all draws. While
+    the fits are made, they are the estimates of the step.
 
     Args:
         method: a method whose last phase makes independent draws with the statistic `elbo`.
         settings: the settings of the method.
     """
     starts, sampling = settings.starts, method.phases[-1]
-    numbers, shared = jnp.arange(starts), [name for name in ("elbo", "kl") if name in method.statistics]
+    numbers, shared = jnp.arange(starts), [name for name in ("elbo", "kl", "objective") if name in method.statistics]
 
     def first(states: State) -> State:
         return jax.tree.map(lambda leaf: leaf[0], states)

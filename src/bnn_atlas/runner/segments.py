@@ -38,9 +38,9 @@ Sink = Callable[[int, np.ndarray, dict[str, np.ndarray]], None]
 """Takes (index of a segment, draws [chain, draw, scalar], statistics [chain, draw])."""
 
 
-COURSES = ("elbo", "kl")
-"""Statistics of a fit that are recorded in its course, in `timing.json`: the bound, and its part of prior and entropy,
-which depends on q alone."""
+COURSES = (("elbo", "kl"), ("objective",))
+"""Statistics of a fit that are recorded in its course, in `timing.json`, by kind of method: the bound and its part of
+prior and entropy, which depends on q alone; or, for implicit distributions, what the fit maximises."""
 POINTS = 100
 """Points of a course, evenly spread over the steps of the fit."""
 
@@ -50,17 +50,22 @@ class FitProgram(Program):
 
     def is_fit(self, phase: Phase) -> bool:
         """Whether the phase maximises a bound, which takes several steps."""
-        return not phase.keep and phase.steps > 1 and set(COURSES) <= set(self.method.statistics)
+        return not phase.keep and phase.steps > 1 and bool(self.followed)
+
+    @property
+    def followed(self) -> tuple[str, ...]:
+        """Those statistics of `COURSES` that the method reports; none if it makes no fit."""
+        return next((names for names in COURSES if set(names) <= set(self.method.statistics)), ())
 
     @property
     def starts(self) -> int:
         """Number of fits of each chain, of which one is kept (`methods.restarts`); 0 if there is only one."""
-        return sum(name.startswith(f"{COURSES[0]}_of_start_") for name in self.method.statistics)
+        return sum(name.startswith("elbo_of_start_") for name in self.method.statistics)
 
     @property
     def courses(self) -> list[str]:
-        """Statistics in `COURSES`; with several starts, those of each start, one start after another."""
-        return [f"{name}_of_start_{j}" for j in range(self.starts) for name in COURSES] or list(COURSES)
+        """The statistics that are followed; with several starts, those of each start, one start after another."""
+        return [f"{name}_of_start_{j}" for j in range(self.starts) for name in self.followed] or list(self.followed)
 
     def units_per_segment(self, phase: Phase) -> int:
         """Number of units (draws, or steps if no draws are kept) in a full segment of a phase."""
@@ -322,10 +327,10 @@ class _Run:
         """The courses [chain, point] of the fits that are kept."""
         if not self.courses:
             return self.block.courses
-        points = np.array(self.courses)
+        points, names = np.array(self.courses), self.program.followed
         kept = fit["start_kept"] if self.program.starts else np.zeros(self.place.chains, int)
-        first, chains = len(COURSES) * kept, np.arange(self.place.chains)
-        return {name: points[:, first + place, chains].T for place, name in enumerate(COURSES)}
+        first, chains = len(names) * kept, np.arange(self.place.chains)
+        return {name: points[:, first + place, chains].T for place, name in enumerate(names)}
 
     def _steps_before(self, progress: Progress) -> int:
         before = sum(phase.draws * phase.thinning for phase in self.phases[: progress.phase])

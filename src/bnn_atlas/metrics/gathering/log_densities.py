@@ -49,17 +49,17 @@ def course_measurements(courses: Mapping[str, np.ndarray], kept: np.ndarray) -> 
     """How much a fit or an optimum of the chains `kept` still moved at its end, by the rule for chains (`late_change`).
 
     `bound_late_change`, `kl_late_change` and `loss_late_change`, each with its error: the mean over the last tenth of
-    the steps minus the mean over the tenth before, of the lower bound in nats, of its part of prior and entropy (which
-    depends on q alone, and so tells whether the moments of q still move) relative to its size, and of the loss that
-    ended the training of an ensemble, in nats per row. `bound_gain` is the bound of the last tenth minus that of the
-    first.
+    the steps minus the mean over the tenth before, of the lower bound or the objective in nats, of its part of prior
+    and entropy (which depends on q alone, and so tells whether the moments of q still move) relative to its size, and
+    of the loss that ended the training of an ensemble, in nats per row. `bound_gain` is the bound of the last tenth
+    minus that of the first.
 
     Args:
-        courses: `elbo` and `kl`, or `loss` [chain, point]; empty if the method has none.
+        courses: `elbo` and `kl`, `objective`, or `loss` [chain, point]; empty if the method has none.
         kept: indices of the chains that are not excluded.
     """
     rows = []
-    for name, metric in (("elbo", "bound"), ("kl", "kl"), ("loss", "loss")):
+    for name, metric in (("elbo", "bound"), ("objective", "bound"), ("kl", "kl"), ("loss", "loss")):
         if name not in courses or not len(kept):
             continue
         values = courses[name][kept]
@@ -67,7 +67,7 @@ def course_measurements(courses: Mapping[str, np.ndarray], kept: np.ndarray) -> 
         if (change := late_change(values)) is not None:
             note = "last tenth of the steps minus the tenth before" + (", relative to its size" * (name == "kl"))
             rows.append(_change(f"{metric}_late_change", change, scale, note))
-        if name == "elbo" and (gain := late_change(values, from_start=True)) is not None:
+        if metric == "bound" and (gain := late_change(values, from_start=True)) is not None:
             rows.append(_change("bound_gain", gain, 1.0, "last tenth of the steps minus the first"))
     return rows
 
