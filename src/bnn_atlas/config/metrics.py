@@ -626,7 +626,7 @@ VARIATIONAL = (
     Metric("entropy_is_bound", "fraction of draws at which the search for the smallest singular value has converged"),
     Metric(
         "curvature_change",
-        "IVON: how far the log precisions of the fit are from those at its start, mean absolute value over parameters",
+        "IVON: how far the logarithm of the fit's curvature is from its start, mean absolute value over parameters",
     ),
     Metric("skipped_updates", "updates that were skipped because a value was not finite", "lower"),
     Metric(

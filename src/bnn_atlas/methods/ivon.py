@@ -28,7 +28,7 @@ from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.contract import Method, Phase, Statistic, Step
 from bnn_atlas.methods.mean_field import expected_log_prior
 from bnn_atlas.methods.variational import DrawFrom, Family, Improved, VariationalState, build_variational
-from bnn_atlas.posterior.density import Evaluate, Posterior, PosteriorData, Target, binder
+from bnn_atlas.posterior.density import Evaluate, Posterior, PosteriorData, Target
 
 log = logging.getLogger(__name__)
 
@@ -61,9 +61,9 @@ class Memory(NamedTuple):
 def build_ivon(config: IVONConfig, posterior: Posterior, data: PosteriorData) -> Method:
     """Fit q, then draw from it, with the statistics of `variational.build_variational`.
 
-    One more statistic is `curvature_change`, the mean over parameters of |log((h + delta) / (h0 + delta))|: how far the
-    precisions of q are from where they started. Near 0, the fit has learned nothing of the curvature, and its spread is
-    what `hessian_init` says; below `UNLEARNED` the log says so. The fit is `mean` and `sd`, both [P].
+    One more statistic is `curvature_change`, the mean over parameters of |log(h / h0)|: how far the curvature in the
+    precision h + delta of q is from where it started. Near 0, the fit has learned nothing of the curvature, and its
+    spread is what `hessian_init` says; below `UNLEARNED` the log says so. The fit is `mean` and `sd`, both [P].
 
     Raises:
         ValueError: the prior is not normal, or a mini-batch is larger than the data.
@@ -132,24 +132,23 @@ def build_ivon(config: IVONConfig, posterior: Posterior, data: PosteriorData) ->
     method = build_variational(config, family, posterior, data)
     fit, sampling = method.phases
 
-    def change(q: Normal, target: Target) -> Array:
-        start = spread(jnp.full_like(q.sigma, config.hessian_init), target)
-        return jnp.mean(jnp.abs(2 * jnp.log(start / q.sigma)))
+    def change(memory: Memory) -> Array:
+        return jnp.mean(jnp.abs(jnp.log(memory.hessian / config.hessian_init)))
 
     def with_change(phase: Phase, measured: bool) -> Step:
         def step(
             key: Array, index: Array, state: VariationalState, target: Target, settings: Any
         ) -> tuple[VariationalState, dict[str, Array]]:
             state, values = phase.step(key, index, state, target, settings)
-            return state, values | {"curvature_change": change(state.q, target) if measured else jnp.zeros(())}
+            return state, values | {"curvature_change": change(state.optimiser) if measured else jnp.zeros(())}
 
         return step
 
     def report(state: VariationalState, kept: np.ndarray | None) -> VariationalState:
-        moved = float(change(state.q, binder(posterior)(data)))
+        moved = float(change(state.optimiser))
         if moved < UNLEARNED:
             log.warning(
-                "the precisions of a fit (IVON) are within %.2g%% of those at its start, on average: it has learned "
+                "the curvature of a fit (IVON) is within %.2g%% of that at its start, on average: it has learned "
                 "nothing of the curvature; give it more epochs, a lower hessian_momentum or another hessian_init",
                 100 * moved,
             )

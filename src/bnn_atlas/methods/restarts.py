@@ -79,7 +79,8 @@ def best_of_starts(method: Method, settings: VariationalSettings) -> Method:
     def compare(key: Array, index: Array, state: Fits, target: Target, settings: Any) -> tuple[Fits, dict[str, Array]]:
         def one(start: tuple[Array, State]) -> tuple[dict[str, Array], dict[str, Array]]:
             def draw(key: Array) -> dict[str, Array]:
-                return sampling.step(key, index, start[1], target, settings)[1]
+                # Not the first draw, at which a method may measure more than its bound.
+                return sampling.step(key, index + 1, start[1], target, settings)[1]
 
             statistics = jax.lax.map(draw, jax.random.split(jax.random.fold_in(key, start[0]), COMPARED))
             elbo, divergent = statistics["elbo"], statistics["divergent"]

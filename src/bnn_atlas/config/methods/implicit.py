@@ -329,7 +329,7 @@ class ImplicitConfig(VariationalSettings):
     """How the generator is trained."""
     point_learning_rate: Given = None
     """Learning rate of parameters that are not generated, and of the logarithm of a learned spread; null takes the
-    generator's learning rate."""
+    generator's learning rate or, if a spread is learned, at least 0.01."""
     steps: Count = 100
     """Draws from the fit."""
 

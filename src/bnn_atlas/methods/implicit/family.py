@@ -84,7 +84,7 @@ class Family:
         own = jnp.exp(jnp.split(q, self._ends)[-2])
         if self.spreads == 1:
             return own[0]
-        return own if self.spreads == len(self.owner) else own[self.owner]
+        return own[self.owner]
 
     def scaled(self, q: Array) -> tuple[Map, Tree, float]:
         """A map, its parameters and a sigma, whose 1/2 log det(J'J + sigma^2 I) is the first term of the entropy."""

@@ -108,7 +108,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     objective = Objective(family, form, weights, count)
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
     optimiser = optimiser_of(config, steps, family.generator.parameters)
-    integrates, apart = can_integrate(config, family.noise), max(1, config.steps // INTEGRATED_DRAWS)
+    integrates, apart = can_integrate(config, family.noise), max(2, config.steps // INTEGRATED_DRAWS)
     searches, looks = isinstance(config.entropy, SmallestEntropy), Exact in (type(form), type(scoring))
     log.info("The objective is %s", weights.words(len(data.y), posterior.temperature))
     if config.sigma > LARGE_SIGMA and config.learned_sigma is None:
@@ -312,11 +312,15 @@ def scale_by_amsgrad(
     return optax.GradientTransformation(init, change)
 
 
+LEARNING_RATE_OF_SPREAD = 0.01
+"""Default learning rate of the logarithm of a learned spread: 1,000 steps can change it by 10."""
+
+
 def optimiser_of(config: ImplicitConfig, steps: int, numbers: int) -> optax.GradientTransformation:
     """Optimiser of a vector q (`family.Family`) for a minimisation of `steps` steps.
 
     The learned spread and the points, which come after the generator's `numbers` parameters, may have their own
-    learning rate.
+    learning rate; a learned spread has `LEARNING_RATE_OF_SPREAD` unless the settings say otherwise.
     """
     chosen = config.optimiser
     if isinstance(chosen, AMSGradConfig):
@@ -326,9 +330,12 @@ def optimiser_of(config: ImplicitConfig, steps: int, numbers: int) -> optax.Grad
         base = optax.chain(scale_by_amsgrad(), optax.scale_by_learning_rate(rate))
     else:
         base = build_optimiser(chosen, steps)
-    if config.point_learning_rate is None:
+    own = config.point_learning_rate
+    if own is None and config.learned_sigma is not None:
+        own = max(LEARNING_RATE_OF_SPREAD, chosen.learning_rate)
+    if own is None:
         return base
-    ratio = config.point_learning_rate / chosen.learning_rate
+    ratio = own / chosen.learning_rate
 
     def scaled(changes: Array, _: Any) -> Array:
         return jnp.where(jnp.arange(len(changes)) < numbers, changes, ratio * changes)

@@ -92,7 +92,7 @@ NOISE_OF_FIT = Thresholds(0.05, 0.15)
 """Relative difference between the single noise parameter of a fit and the noise that maximises the objective for the
 functions of the fit. 250 draws determine the optimal noise to about 1 %."""
 LEARNED = Thresholds(0.1, 0.1, falling=True)
-"""Mean change of the log precisions of IVON since the start of the fit: a Hessian that follows the data is not within
+"""Mean change of the log curvature of IVON since the start of the fit: a Hessian that follows the data is not within
 10 % of the number at which every parameter starts."""
 ENERGY = Thresholds(5e-4, 0.5)
 """Energy variance per dimension of an unadjusted sampler: at 5e-4 (BlackJAX's default), the variances of a Gaussian
@@ -188,7 +188,7 @@ def curvature_check(rows: Values) -> Check | None:
     if np.isnan(change):
         return None
     text = (
-        f"the precisions of the fit are {change:.1%} from those at its start, on average (limits: do not trust below "
+        f"the curvature of the fit is {change:.1%} from that at its start, on average (limits: do not trust below "
         f"{LEARNED.fine:.0%}, where it learned nothing of the curvature)"
     )
     return Check("curvature", LEARNED.status(change), text)
