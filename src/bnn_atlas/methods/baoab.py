@@ -25,7 +25,7 @@ Stepped = tuple[Particle, dict[str, Array]]
 
 
 def build_baoab(config: BAOABConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """One `integrators.baoab` step per draw; where it is not finite, the position stays and the momentum is drawn."""
+    """One `integrators.baoab` step; where it is not finite, the position stays and the momentum is drawn."""
 
     def init(key: Array, position: Array, target: Target) -> Particle:
         return Particle(position, standard_normal(key, position), target.evaluate(position))

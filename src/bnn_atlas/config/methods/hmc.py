@@ -1,4 +1,4 @@
-"""Settings of Hamiltonian methods: with a Metropolis test HMC, NUTS, adjusted microcanonical dynamics; two without."""
+"""Settings of HMC, NUTS, adjusted microcanonical dynamics, and of two Hamiltonian methods without a Metropolis test."""
 
 import math
 from collections.abc import Iterator

@@ -299,8 +299,8 @@ class Exact(NamedTuple):
 
     If a pivot is zero to within rounding, r = d eps max(J'J) is added to the diagonal, so that the factor exists: the
     value is then finite, at least d log sigma, and too large by about log(1 + r / sigma^2) / 2 for each missing
-    direction. J'J counts as singular if its smallest eigenvalue is zero to
-    within rounding, or below a hundredth of sigma^2. The gradient is tr(M^-1 dM) / 2.
+    direction. J'J counts as singular if its smallest eigenvalue is zero to within rounding, or below a hundredth of
+    sigma^2. The gradient is tr(M^-1 dM) / 2.
     """
 
     def start(self, key: Array, like: Array) -> None:
