@@ -36,7 +36,30 @@ def test_errors_of_rows_chains_and_the_published_number_are_added_in_squares(tmp
     other = row("other", 0.9, standard_error=0.04, over="rows", monte_carlo_error=0.03)
     compared = error(tmp_path, [*rows, other], **COMPARISON | {"than": {"runs": ["other"]}})
     assert compared == {"rows, not paired": 0.05, "chains": 0.05}, "as if independent, since single rows are not known"
+    study = claimed(SINGLE | COMPARISON | {"than": {"runs": ["other"]}}, runs=RUNS)
+    found = judged(tmp_path, [*rows, other], study).difference
+    assert found is not None
+    assert found.over == "rows, not paired"
     assert error(tmp_path, [row("single", 0.5)]) == {}
+
+
+@pytest.mark.parametrize("dataset", ["airfoil", "airfoil/gap"])
+@pytest.mark.parametrize(("run", "reference", "kept"), [("single", "other", 0.1), ("other", "single", -0.1)])
+def test_a_difference_in_lppd_takes_its_paired_error_from_the_table(
+    tmp_path: Path, dataset: str, run: str, reference: str, kept: float
+) -> None:
+    """Unpaired, the errors 0.03 and 0.04 would give 0.05; the table knows 0.002 for the same difference."""
+    values = {"single": (-0.4, 0.03), "other": (-0.5, 0.04)}
+    rows = [
+        row(name, value, metric="lppd", dataset=dataset, standard_error=e, over="rows")
+        for name, (value, e) in values.items()
+    ]
+    claim = COMPARISON | {"metric": "lppd", "dataset": dataset, "than": {"runs": ["other"]}}
+    difference = {"metric": "elpd_diff", "at": reference, "dataset": dataset, "standard_error": 0.002, "over": "rows"}
+    assert error(tmp_path, [*rows, row(run, kept, **difference)], **claim) == {"rows, paired": 0.002}
+    assert error(tmp_path, [*rows, row(run, kept + 0.01, **difference)], **claim) == {"rows, not paired": 0.05}
+    elsewhere = row(run, kept, **difference | {"dataset": "airfoil/shift"})
+    assert error(tmp_path, [*rows, elsewhere], **claim) == {"rows, not paired": 0.05}
 
 
 @pytest.mark.parametrize(
@@ -73,7 +96,7 @@ def test_a_value_compared_with_one_without_an_error_has_none(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("metric", "why", "needed"),
     [
-        ("marginal_sd", "to measure again", "snakemake --cores 2 single --config scale=laptop"),
+        ("marginal_sd", "to measure again", "measuring it again, for an error"),
         ("rhat_weight_max", "one set of chains", "its spread over other seeds, for an error"),
     ],
 )

@@ -39,7 +39,7 @@ CLAIM: dict[str, Any] = {
     "scale": "laptop", "identity": "reduced", "verdict": "agrees", "reason": "", "needed": "", "trust": "", "cause": "",
     "certainty": "", "decided_by": "", "result": "", "erratum": "", "paper_value": 0.5, "size": 0.25, "d": 0.02,
     "error": 0.02, "at_infinity": np.nan, "infinity_error": np.nan, "here": "0.52 ± 0.02", "paper_text": "0.5",
-    "reductions": [REDUCED], "rows": [ANSWER],
+    "reductions": [REDUCED], "rows": [ANSWER], "difference_over": "",
 }  # fmt: skip
 NO_NUMBER = {"paper_value": np.nan, "paper_text": ""}
 TO_RUN = {"verdict": "to run", "d": np.nan, "error": np.nan, "here": "", "rows": [], "reductions": []}

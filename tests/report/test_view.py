@@ -59,6 +59,30 @@ def test_findings_have_the_numbers_of_the_claim_that_decides(view: StudyView) ->
     assert view.own[0].claim.where == "this project's own question"
 
 
+def test_notes_about_the_number_reach_the_cards_and_errors_of_rows_that_are_not_paired_the_claims(
+    tmp_path: Path,
+) -> None:
+    notes = "at the limit: outside 0.25 by 0.5 of its standard error; error not known (rows)"
+    reason = f"by 0.26, 2.1 standard errors; up to 0.25 would agree; {notes}"
+    claims = write_judged(tmp_path / "judged.parquet", error={"reason": reason, "difference_over": "rows, not paired"})
+    view = study(tmp_path, claims=claims)
+    write_page(tmp_path / "made", view)
+    write_site(tmp_path / "made", view)
+    page, every, site, table = (
+        (tmp_path / "made" / name).read_text("utf-8")
+        for name in ("README.md", "claims.md", "index.html", "claims.html")
+    )
+    assert f"at infinitely many draws) ({notes})" in page
+    assert f"at infinitely many draws) ({notes})" in site
+    assert "0.52 ± 0.02 (rows not paired)" in every
+    assert table.count("(rows not paired)") == 1
+
+
+def test_a_difference_without_a_known_cause_says_so(view: StudyView) -> None:
+    ((growth,), (far,)), ((ours,),) = view.unsettled.values()
+    assert (growth.why, far.why, ours.why) == ("another rule", "unknown", "too near")
+
+
 @pytest.mark.parametrize(
     ("verdict", "outcome"),
     [("agrees", "Agrees"), ("holds, smaller", "Agrees in part"), ("erratum", "Erratum"), ("to run", "To run")],

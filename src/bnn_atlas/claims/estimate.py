@@ -49,7 +49,7 @@ class Estimate(NamedTuple):
     standard_error: float | None
     """Standard error over `over`, corrected for rows that splits share."""
     over: str = ""
-    """`seeds`, `splits`, `rows`, `chains`; `rows, paired` for a difference on the same test rows."""
+    """`seeds`, `splits`, `rows`, `chains`; `rows, paired` or `rows, not paired` for a difference on the same rows."""
     monte_carlo_error: float | None = None
     """Monte Carlo error: how much the value would vary with other chains of the same runs."""
     at_infinity: float | None = None
@@ -141,6 +141,8 @@ def difference(
     if a.keys() == b.keys() and len(a) == len(own) and len(b) == len(other):
         gaps = np.array([a[key].value - b[key].value for key in a])
         error = None if same_rows else _paired_error([(a[key], b[key]) for key in a], measured)
+        if error is None and len(a) == 1 and not same_rows:
+            error = measured.elpd_error(own[0], other[0])
         paired = [] if error is None else [Part(PAIRED_ROWS, *error)]
         if len(a) == 1:
             found = Estimate(float(gaps[0]), 1, None, error[0] if error else None, PAIRED_ROWS if error else "")
@@ -148,6 +150,8 @@ def difference(
             if paired or (one.split, one.dataset) == (two.split, two.dataset):
                 kept = [part._replace(of=UNPAIRED, number=0) if part.of == "rows" else part for part in independent]
             parts = [part for part in kept if part.of != UNPAIRED or not paired] + paired
+            if any(part.of == UNPAIRED for part in parts):
+                found = found._replace(over=UNPAIRED)
         else:
             found = _mean(gaps, a, study, measured)
             errors = [side.monte_carlo_error for side in sides]

@@ -1,5 +1,6 @@
 """The measurements of a study for its claims: the metric table, and everything that claims derive from the table."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.claims.plan import OF_ROWS, SIGN
+from bnn_atlas.claims.sides import Repetition
 from bnn_atlas.files import load_chosen
 from bnn_atlas.metrics.formulas.averages import density_over_chains
 from bnn_atlas.metrics.formulas.repetitions import overlaps
@@ -27,6 +29,9 @@ from bnn_atlas.metrics.judgement.referee import MIXED, NOT_MIXED
 from bnn_atlas.metrics.judgement.trust import FIT, Trust, trusts
 from bnn_atlas.metrics.tables.measurement import PredictionError
 from bnn_atlas.metrics.tables.parquet import read_table
+
+SAME_DIFFERENCE = 1e-5
+"""Two differences of a score count as the same up to this rounding."""
 
 
 class Measured:
@@ -154,6 +159,25 @@ class Measured:
             return None
         rows = density_over_chains(kept, np.array([chains]), ORDERINGS, ORDERING_SEED)[1][0]
         return np.asarray(SIGN[metric] * rows)
+
+    def elpd_error(self, own: Repetition, other: Repetition) -> tuple[float, int] | None:
+        """Error of a difference in LPPD, paired by row, and the number of rows; None if the table lacks it.
+
+        The table has it (`elpd_diff`) for a run and its reference, whichever of the two is `own`, with all chains and
+        draws: a row counts only if its difference is that of the two values.
+        """
+        if self.table is None or own.metric != other.metric or own.metric not in ("lppd", "nll"):
+            return None
+        if (own.split, own.dataset) != (other.split, other.dataset):
+            return None
+        rows = self.table[(self.table["metric"] == "elpd_diff") & (self.table["split"] == own.split)]
+        rows = rows[(rows["dataset"] == own.dataset) & rows["standard_error"].notna()]
+        sides = {(own.run, other.run): SIGN[own.metric], (other.run, own.run): -SIGN[own.metric]}
+        for run, at, value, error in zip(*(rows[n] for n in ("run", "at", "value", "standard_error")), strict=True):
+            sign = sides.get((run, at))
+            if sign and math.isclose(sign * value, own.value - other.value, abs_tol=SAME_DIFFERENCE):
+                return float(error), self.test_rows(own.run, own.split)
+        return None
 
 
 Rows = Callable[[str, int, str, int], np.ndarray | None]

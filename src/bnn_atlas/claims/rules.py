@@ -24,7 +24,8 @@ class Verdict(StrEnum):
 HOLDS = (Verdict.AGREES, Verdict.HOLDS, Verdict.SMALLER)
 NEAR = 0.2
 """A d whose error is not known is not judged if it is nearer to its limit than this fraction of `claim.width`."""
-NOT_KNOWN = "error not known"
+AT_LIMIT, NOT_KNOWN = "at the limit", "error not known"
+"""What a note begins with."""
 MANY = 1000
 """A distance of more than this many standard errors is not expressed in standard errors."""
 
@@ -101,7 +102,7 @@ def _noted(decision: Decision, held: float, e: float, s: float, below: str, abov
     """The decision, with a note if another e would easily have made it another one."""
     if abs(held - s) >= e or decision.verdict is Verdict.CANNOT_TELL:
         return decision
-    note = f"at the limit: {above if held > s else below} {s:g} by {abs(held - s) / e:.1g} of its standard error"
+    note = f"{AT_LIMIT}: {above if held > s else below} {s:g} by {abs(held - s) / e:.1g} of its standard error"
     return decision._replace(reason="; ".join(filter(None, (decision.reason, note))))
 
 

@@ -32,7 +32,7 @@ from bnn_atlas.config.claims.claim import Claim, Side, width
 from bnn_atlas.config.metrics import OF_CHAINS, OF_REFEREE, OF_ROWS, value_range
 from bnn_atlas.metrics.formulas.repetitions import SPLITS
 from bnn_atlas.metrics.gathering.marginals import OF_MARGINALS
-from bnn_atlas.metrics.judgement.checks import DIVERGED, NOISES
+from bnn_atlas.metrics.judgement.checks import DIVERGED, DIVERGENT, NOISES
 from bnn_atlas.metrics.judgement.trust import Trust, reference_word, worst
 
 CURVES = {"lppd": "lppd_cumulative_chains"}
@@ -282,10 +282,9 @@ def _deciding(judged: Judgement) -> str:
     remaining error. More splits bring more test rows, unless the run already has all of the publisher's test rows.
     """
     if why := _without_error(judged):
-        named = [name for side in judged.claim.sides.values() for name in side.runs]
         if why == OF_TEST:
             return "the values of single test rows, for their error"
-        return judged.study.command(named) if why == TO_MEASURE else "its spread over other seeds, for an error"
+        return "measuring it again, for an error" if why == TO_MEASURE else "its spread over other seeds, for an error"
     behind = [judged.study.runs[name] for name in judged.study.runs_behind(judged.claim)]
     if any(plan.all_rows for plan in behind):
         fixed_rows = [part._replace(number=0) if part.of in ROWS else part for part in judged.parts]
@@ -381,7 +380,7 @@ def _says_nothing(claim: Claim, rows: Sequence[Repetition], study: ClaimedStudy,
         return Problem(CHAINS + word, "chains that have converged")
     divergent = [why for (run, _), why in measured.divergent.items() if run in behind and not _about_chains(rows)]
     if why := next(iter(divergent), ""):
-        return Problem(CHAINS + why, "chains without divergent steps")
+        return Problem(CHAINS + why, f"chains in which at most {DIVERGENT.look:.0%} of the steps diverge")
     unsettled = [why for (run, _), why in measured.unsettled_noises.items() if run in behind]
     if (why := next(iter(unsettled), "")) and not _whatever_the_noise(claim, rows, study):
         return Problem(why, "a fit whose noise has converged")

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from bnn_atlas.claims.estimate import UNPAIRED
 from bnn_atlas.claims.plan import IDENTITIES
-from bnn_atlas.claims.rules import Verdict
+from bnn_atlas.claims.rules import AT_LIMIT, NOT_KNOWN, Verdict
 from bnn_atlas.claims.texts import Numbers as Measured
 from bnn_atlas.claims.verdict import CHAINS, leading
 from bnn_atlas.config.language.base import plural
@@ -49,7 +50,7 @@ ORIGINS = {
     Origin.HERE: "from runs made here",
     Origin.ARCHIVE: "from an archive of results",
     Origin.CLONE: "from results in the repository",
-    Origin.EARLIER: "from results in the repository that an earlier version of the code made",
+    Origin.EARLIER: "measured by an earlier version of the code",
 }
 """Where results come from -> its words after a number of claims."""
 WORDS = ("point", "at", "note", "trust")
@@ -102,6 +103,8 @@ class Claim(NamedTuple):
     """What makes its runs, or its figure."""
     origin: str
     """Where what answered it comes from (`kept.Origin`); empty if nothing did."""
+    unpaired: bool
+    """Whether its error is too large, since rows on both sides could not be paired."""
     mark: str
     """The same on a page that counts only what was made here, for a claim that something else answered; else empty."""
 
@@ -109,6 +112,16 @@ class Claim(NamedTuple):
     def kind(self) -> str:
         """What its verdict means to a reader."""
         return KINDS[Verdict(self.verdict)]
+
+    @property
+    def note(self) -> str:
+        """What of the reason belongs beside the number: that it is at the limit, or that its error is not known."""
+        return "; ".join(part for part in self.reason.split("; ") if part.startswith((AT_LIMIT, NOT_KNOWN)))
+
+    @property
+    def why(self) -> str:
+        """The cause or, where something is still open, the reason; `unknown` for what differs without a known cause."""
+        return self.erratum or self.cause or ("unknown" if self.kind == "bad" else self.reason)
 
     @property
     def where(self) -> str:
@@ -497,6 +510,7 @@ def _claim(
         cost=duration(seconds) if seconds else "",
         command=f"snakemake --cores 2 {' '.join(sorted(made))} --config scale={row['scale']}" if made else "",
         origin=origin,
+        unpaired=row["difference_over"] == UNPAIRED,
         mark=_mark(origin, count_here),
     )
 

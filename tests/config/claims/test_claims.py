@@ -110,6 +110,8 @@ def test_mistakes_in_claims(tmp_path: Path, study: Study, changes: dict[str, Any
         ({"for": [{"m": 3}]}, "claims.error_{n}: {n} is not a known placeholder; known are m"),
         ({"for": [{"n": 1}, {"n": 1}]}, "claims.error_{n}: two claims have the name 'error_1': put a key of `for` in"),
         ({"for": [{"n": 1, "bond": 3}]}, "claims.error_{n}.for: 'bond' is not a key of a claim (did you mean 'bound'?"),
+        *(({"for": [{"n": 1, key: 3}], "published": "x"}, f"claims.error_{{n}}.for: '{key}' stands for the publ")
+          for key in ("value", "by", "error")),
         ({"statement": "{set}"}, "claims.error_{n}: {set} is not a known placeholder; known are n (line 3)"),
         ({"for": [{"n": 1}, {"n": 2, "bound": "x"}]}, "claims.error_2.bound = 'x': must be a number"),
         ({"runs": ["two"]}, "claims.error_1.runs: no run 'two' in study 'small'"),
@@ -168,9 +170,9 @@ def test_a_published_number_a_difference_and_those_of_a_family(tmp_path: Path) -
     first, second, *family = load(tmp_path, study, entries).claims.values()
     printed = [claim.published for claim in (first, second, *family)]
     assert [one and (one.value, one.of_mean, one.reading, one.text) for one in printed] == [
-        (0.125, 0.005, None, "0.1250 ± 0.01"),
-        (-0.05, 0.005, 0.002, "~−0.0500 ± 0.0100"),
-        (0.125, 0.005, None, "0.1250 ± 0.01"),
+        (0.125, 0.005, None, "0.1250 (sd 0.01)"),
+        (-0.05, 0.005, 0.002, "~−0.0500 (sd 0.0100)"),
+        (0.125, 0.005, None, "0.1250 (sd 0.01)"),
         (0.075, None, 0.002, "~0.0750"),
     ]
     assert (first.statement, second.statement) == ("0.1250 (sd 0.01)", "-0.0500: 0.0500")

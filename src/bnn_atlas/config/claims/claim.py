@@ -79,7 +79,7 @@ class Published(Model):
     """Error from reading the number off a picture; null for printed digits."""
     text: str
     """The number with its published digits, as shown everywhere: `~` before a number read off a picture, the error
-    after `±`."""
+    after `±`, or as `(sd ...)` if it is known to be a standard deviation over repetitions."""
 
 
 class Side(NamedTuple):

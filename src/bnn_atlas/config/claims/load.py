@@ -26,6 +26,8 @@ PLACE = re.compile(r"\{(?!(?:here|here_error)\})(\w+)(?::(words|,))?\}")
 placeholders `{here}` and `{=...}` are for measured numbers, which `claims.texts` fills in."""
 SAMPLE = re.compile(r"_\d+$")
 """End of the name of a data set of which there are several samples, such as `sinusoids_1`."""
+OF_PUBLISHED = ("value", "by", "error")
+"""Placeholders of a published number: its digits, the digits without the sign, and its printed error."""
 MINUS = " - "
 """Separator between the keys of two published numbers of which the difference is taken."""
 
@@ -62,6 +64,8 @@ class Families:
                 own |= {key: value for key, value in row.items() if key in fields}
                 known = dict(row)
                 name = _filled(entry, known, place) if is_family else entry
+                if "published" in own:
+                    _check_free(row, place)
                 _check_used(row, fields, (entry, own), place)
                 if "published" in own:
                     own["published"] = _published(own["published"], known, numbers, place, is_family)
@@ -119,6 +123,14 @@ def _check_used(row: Mapping[str, Any], fields: Sequence[str], texts: Any, where
             )
 
 
+def _check_free(row: Mapping[str, Any], where: str) -> None:
+    """Reject keys of `for` that the published number of the claim would overwrite."""
+    for key in OF_PUBLISHED:
+        if key in row:
+            what = f"'{key}' stands for the published number of this claim ({{{key}}})"
+            raise ConfigError(f"{where}.for: {what}; use another name, such as '{key}_here'")
+
+
 def _published(
     key: Any, known: dict[str, Any], numbers: Mapping[str, Number], where: str, is_family: bool
 ) -> dict[str, Any]:
@@ -140,7 +152,9 @@ def _published(
     text = f"~{value}" if reading is not None else str(value)
     if error is not None:
         digits = max(0, -int(value.as_tuple().exponent))
-        text += f" ± {f'{error:.{digits}f}' if printed is None else printed}"
+        spread = f"{error:.{digits}f}" if printed is None else str(printed)
+        is_sd = all(number.repetitions for number in found if number.error is not None)
+        text += f" (sd {spread})" if is_sd else f" ± {spread}"
     text = text.replace("-", "\N{MINUS SIGN}")
     return {"value": float(value), "error": error, "of_mean": of_mean, "reading": reading, "text": text}
 

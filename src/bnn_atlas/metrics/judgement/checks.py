@@ -326,7 +326,7 @@ def divergences(rows: Values) -> Check | None:
         return Check("divergences", Status.FINE, "no step diverged")
     share, chains = _value(rows, "divergence_share"), _value(rows, "divergences_chains")
     status = Status.LOOK if np.isnan(share) else DIVERGENT.status(share)
-    of_steps = "" if np.isnan(share) else f" ({100 * share:.2g}% of all)"
+    of_steps = "" if np.isnan(share) else f" ({100 * share:.3g}% of all)"
     total = rows["divergences"].chains
     text = (
         f"{count:,.0f} steps{of_steps} diverged, in {chains:,.0f} of {total:,} chains "
