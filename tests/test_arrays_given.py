@@ -14,6 +14,8 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from flax import linen as nn
+from flax import nnx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
@@ -537,6 +539,10 @@ def own(**changes: Any) -> Any:
     return posterior_of(network, X, Y, **{"start": {"w": np.ones((2, 1))}, **changes})
 
 
+def alone(**changes: Any) -> Any:
+    return posterior_of(lambda p: -jnp.sum(p["w"] ** 2), start={"w": np.ones(2)}, **changes)
+
+
 def estimator(kind: Any = AtlasRegressor, y: Any = Y, x: Any = X, **changes: Any) -> Any:
     return kind(**changes).fit(x, y)
 
@@ -577,6 +583,20 @@ REFUSED: dict[str, list[tuple[Callable[[Given], Any], str]]] = {
         (lambda g: posterior_of(3, X, Y), "network is a int"),
         (lambda g: posterior_of(network, WITHOUT, Y, start={"w": np.ones((2, 1))}), "x .*not finite"),
         (lambda g: posterior_of(network, start=None), "start is missing"),
+        (lambda g: alone(likelihood="gaussian"), "likelihood belongs to a network .*leave it out"),
+        (lambda g: alone(prior="laplace"), "prior belongs to a network .*put it into the density"),
+        (lambda g: alone(prior=lambda p: 0.0), "prior belongs to a network"),
+        (lambda g: alone(mean=lambda o: o), "mean belongs to a network"),
+        (lambda g: alone(classes=3), "classes belongs to a network"),
+        (lambda g: alone(vocabulary=3), "vocabulary belongs to a network"),
+        (lambda g: posterior_of(nn.Dense(1)), "^x and y are missing"),
+        (lambda g: posterior_of(nnx.Linear(2, 1, rngs=nnx.Rngs(0))), "^x and y are missing"),
+        (
+            lambda g: own(start={"w": np.ones((2, 1)), "b1": RAGGED}),
+            r"^start\['b1'\] is a list of numbers: pass an arr",
+        ),
+        (lambda g: own(start={"w": np.ones((2, 1)), "b": [0.0, 0.0]}), r"^start\['b'\] is a list of numbers"),
+        (lambda g: own(start=[1.0, 2.0]), "^start is a list of numbers"),
     ],
     "NetworkPosterior": [
         (lambda g: g.posterior.as_pytree(np.zeros(5)), r"theta .*\[5\].*3 parameters"),
@@ -612,6 +632,9 @@ REFUSED: dict[str, list[tuple[Callable[[Given], Any], str]]] = {
             lambda g: sample(g.posterior, HMC, {"layer0.weight": np.ones((3, 1, 2)), "layer0.bias": np.ones((2, 1))}),
             r"starts\['layer0.weight'\] is of 3 networks, and starts\['layer0.bias'\] of 2",
         ),
+        (lambda g: sample(own(), HMC, [{"w": [[1.0], [2.0]]}]), r"^starts\[0\]\['w'\] is a list of numbers"),
+        (lambda g: sample(own(), "deep_ensemble", chains=2), "^all members of the deep ensemble would be equal"),
+        (lambda g: sample(g.posterior, "deep_ensemble", np.ones((2, 3))), "^all members of the deep ensemble"),
         (lambda g: sample(g.posterior, "hcm"), "hcm"),
         (lambda g: sample(g.posterior, HMC | {"step": 1}), "step"),
         (lambda g: sample(g.posterior, HMC | {"steps": 1.5}), "steps"),
@@ -689,6 +712,7 @@ REFUSED: dict[str, list[tuple[Callable[[Given], Any], str]]] = {
         (lambda g: align(g.draws, by="weight"), "by is 'weight': choose weights"),
         (lambda g: align(g.draws, 3), "symmetry is a int"),
         (lambda g: align(g.draws, posterior=3), "posterior is a int"),
+        (lambda g: align([{"w": RAGGED}] * 2, {"w": ("h", None), "v": (None, "h")}), r"draws\[0\]\['w'\] is a list"),
         (lambda g: align([{"w": "text"}], {"w": ("h", None), "v": (None, "h")}), r"draws\[0\]"),
         (lambda g: align(g.draws, {"v": ("h", None), "w": (None, "h")}), "'v'"),
     ],

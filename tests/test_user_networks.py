@@ -22,6 +22,7 @@ from bnn_atlas.library import networks
 from bnn_atlas.library.networks import user_network
 from bnn_atlas.methods.laplace.curvature import gauss_newton, gauss_newton_diagonal
 from bnn_atlas.models.networks import ShapeError
+from bnn_atlas.runner.segments import StartError
 from tests.methods.harness import CHAINS, FITS, METHODS, SMALL, assert_moments
 
 NUMBERS = np.random.default_rng(3)
@@ -275,6 +276,27 @@ def test_an_ensemble_of_untrained_networks_is_refused_and_few_rows_are_one_batch
         atlas.starting_points(posterior, 2, training={"batch_size": 64})
 
 
+def test_chains_that_start_at_one_network_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    posterior = atlas.posterior_of(function, X, Y, start=pytree())
+    atlas.sample(posterior, SHORT, chains=2)
+    assert [record.getMessage().partition(",")[0] for record in caplog.records] == ["all 2 chains start at one network"]
+    caplog.clear()
+    trained = atlas.starting_points(posterior, 2, training={"max_epochs": 2, "batch_size": 8})
+    atlas.sample(posterior, SHORT, trained)
+    atlas.sample(posterior, SHORT, chains=1)
+    assert not caplog.records
+
+
+def test_a_density_that_is_not_finite_at_its_start_is_told_with_advice_that_helps() -> None:
+    def half(params: Any) -> Any:
+        return jnp.where(params["w"] > 0, -params["w"], -jnp.inf)
+
+    with pytest.raises(StartError, match="start where the prior, or the density that was given alone, is finite"):
+        atlas.sample(atlas.posterior_of(half, start={"w": np.float64(-1.0)}), SHORT, chains=1)
+    posterior = atlas.posterior_of(half, start={"w": np.float64(1.0)})
+    assert np.isfinite(atlas.sample(posterior, SHORT, chains=1).read()).all()
+
+
 def test_laplace_takes_prior_functions_of_independent_parameters_only() -> None:
     def prior(params: Any) -> Any:
         return -0.5 * jnp.sum(params["w"] ** 2)
@@ -358,11 +380,12 @@ def test_every_method_runs_on_every_kind_of_network(name: str, of: str) -> None:
     settings = SMALL[name].model_dump(mode="json")
     if of == "density" and "batch_size" in settings:
         settings["batch_size"] = None
-    starts = atlas.starting_points(posterior, 2) if name == "deep ensemble" else None
+    starts = atlas.starting_points(posterior, 2)
+    starts = starts + np.array([[0.0], [0.1]], starts.dtype) if name == "deep ensemble" else None
     draws = atlas.sample(posterior, settings, starts, chains=2)
     found = draws.read()
     assert np.isfinite(found).all()
-    assert not np.array_equal(found[0], found[1]) or name in ("map", "deep ensemble", "compact", "path", "laplace")
+    assert not np.array_equal(found[0], found[1]) or name in ("map", "compact", "path", "laplace")
     density = posterior.density.log_density(jnp.asarray(found[1, -1]), posterior.density.arrange(posterior.data))
     np.testing.assert_allclose(draws.statistic("log_likelihood")[1, -1], density.log_likelihood, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(draws.statistic("log_prior")[1, -1], density.log_prior, rtol=1e-4, atol=1e-4)

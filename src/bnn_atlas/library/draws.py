@@ -1,5 +1,6 @@
 """Starting points of chains, and draws with what can be asked of them."""
 
+import logging
 import weakref
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from bnn_atlas.metrics.gathering.summary import PredictiveSummary
     from bnn_atlas.posterior.density import Predictive
 
+
+log = logging.getLogger(__name__)
 
 ROWS = "rows"
 """Attribute of a trace that has the rows of its posterior beside it (`rows.npz`), and what these do not tell."""
@@ -312,7 +315,8 @@ def sample(
         starts: starting points of the chains: an array [chain, P], see `starting_points`; a list of networks, each a
             pytree of parameters as the network takes them, such as your own trained ones; or one such pytree whose
             arrays have an axis of chains first. None for random networks, or for the parameters that were passed to
-            `posterior_of`. A deep ensemble is its starts, and needs trained ones.
+            `posterior_of`. These are the same for all chains, so that R-hat looks better than it is, which is logged as
+            a warning. A deep ensemble is its starts, and needs trained ones that differ.
         folder: folder of the trace; created if it does not exist. None for a folder that is removed with the draws.
         chains: number of chains if `starts` is None.
         seed: a whole number from 0 to 2^32 - 1; chain i depends only on the seed, i and its start.
@@ -366,6 +370,19 @@ def sample(
             )
         starts = starting_points(posterior, chains, seed=seed)
     starts = arrays.starts(_vectors(posterior, starts, seed), posterior.density.layout, posterior.dtype)
+    if len(starts) > 1 and (starts == starts[0]).all():
+        if config.kind == "deep_ensemble":
+            raise DataError(
+                "all members of the deep ensemble would be equal, since it is the networks that it starts from: pass "
+                "starts= with networks that differ, such as your own, or starting_points(posterior, chains, "
+                "training={'batch_size': ...}) with batches smaller than the data"
+            )
+        if config.kind_of_draws.are_chain and folder is not None:
+            log.warning(
+                "all %d chains start at one network, so R-hat looks better than it is: pass starts= with networks that "
+                "differ",
+                len(starts),
+            )
     if folder is None:
         return _sampled_for_now(posterior, method, starts, seed, progress)
     target = _named(folder)

@@ -154,9 +154,10 @@ class Trees(OneByOne):
     """Chains of pytrees as draws; a vector is only made when it is read."""
 
     def __init__(self, chains: Sequence[Sequence[Any]], layout: Layout | None) -> None:
-        from bnn_atlas.library.networks import layout_of, named_leaves
+        from bnn_atlas.library.networks import check_lists, layout_of, named_leaves
 
         self._chains = chains
+        check_lists(chains[0][0], "draws[0]")
         leaves, self._structure = named_leaves(chains[0][0], "draws[0]")
         arrays = {name: _leaf(leaf, f"draws[0]['{name}']") for name, leaf in leaves.items()}
         self._names = tuple(arrays)

@@ -88,7 +88,7 @@ def user_network(
     elif _is_nnx(module):
         function, given = _of_nnx(module)
         given = given if start is None else start
-    elif isinstance(module, type) and issubclass(module, nn.Module):
+    elif isinstance(module, type) and is_module(module):
         raise DataError(f"network is the class {name}: pass a module, such as {name}()")
     elif callable(module):
         function, given = module, start
@@ -127,6 +127,7 @@ def _assembled(
     example: jax.ShapeDtypeStruct,
     wanted: _Wanted,
 ) -> UserNetwork:
+    check_lists(given)
     leaves, structure = named_leaves(given)
     if initialise is None or wanted.start is not None:
         leaves = {name: _number(leaf, name, wanted.dtype) for name, leaf in leaves.items()}
@@ -255,6 +256,18 @@ def named_leaves(tree: Any, what: str = "start") -> tuple[dict[str, Any], Any]:
     return dict(zip(names, (leaf for _, leaf in pairs), strict=True)), structure
 
 
+def check_lists(tree: Any, what: str = "start") -> None:
+    """Refuse lists of numbers in a pytree, where each number would be a parameter of its own."""
+    for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
+        if not isinstance(leaf, int | float) or not path or not isinstance(path[-1], jax.tree_util.SequenceKey):
+            continue
+        while path and isinstance(path[-1], jax.tree_util.SequenceKey):
+            path = path[:-1]
+        name = jax.tree_util.keystr(path, simple=True, separator=SEPARATOR)
+        where = f"{what}['{name}']" if name else what
+        raise DataError(f"{where} is a list of numbers: pass an array")
+
+
 def is_numbers(first: Any) -> bool:
     """Whether the first element of a list is a number or a part of an array, and not a pytree."""
     while isinstance(first, list | tuple) and len(first) and not hasattr(first, "_fields"):
@@ -313,6 +326,7 @@ class Networks:
                     f"start: pass {where}['params'] alone"
                 )
             tree = tree["params"]
+        check_lists(tree, where)
         leaves = named_leaves(tree, where)[0]
         if unknown := [key for key in leaves if key not in self.shapes]:
             raise DataError(f"{where}: the network has no parameter '{unknown[0]}'; it has {', '.join(self.shapes)}")
@@ -448,6 +462,13 @@ def _of_linen(
             raise DataError(STATE.format(kind=kind, what=f"'{others[0]}'", advice=NORMS)) from error
 
     return apply, lambda key: cast(Any, module.init(key, zeros))["params"], start
+
+
+def is_module(network: Any) -> bool:
+    """Whether this is a Flax module, or a class of linen modules."""
+    if isinstance(network, type):
+        return issubclass(network, nn.Module)
+    return isinstance(network, nn.Module) or _is_nnx(network)
 
 
 def _is_nnx(module: Any) -> bool:

@@ -147,7 +147,8 @@ def posterior_of(
 
     Args:
         network: a Flax module (linen or nnx); a function of parameters and rows [n, ...] that returns outputs
-            [n, outputs] or [n]; or, without x and y, a function of parameters that returns a log density.
+            [n, outputs] or [n]; or, without x and y, a function of parameters that returns a log density, which has its
+            prior inside: `likelihood`, `mean`, `prior`, `classes` and `vocabulary` are left out.
         x: inputs, as in `build_posterior`.
         y: targets, as in `build_posterior`.
         likelihood: kind of the likelihood, its settings, or a function of outputs [n, outputs] and targets [n] that
@@ -160,7 +161,8 @@ def posterior_of(
         prior: kind of the prior, its settings, settings by patterns of names (`{"head*": {...}, "*": {...}}`; the first
             match counts), or a function of the parameters that returns their log density.
         start: a pytree of parameters, such as trained weights, from which chains start. Required for a function; taken
-            from an nnx module; a linen module is initialised at random if omitted.
+            from an nnx module; a linen module is initialised at random if omitted. All chains start at this one
+            network, which hides what R-hat looks for, unless `sample` is given `starts`.
         stochastic: patterns of names of the parameters to sample; all others keep their value in `start`.
         temperature: T of the target, (likelihood x prior)^(1 / T).
         classes: number of classes; 0 for the largest label + 1.
@@ -182,7 +184,7 @@ def posterior_of(
     from bnn_atlas.config.parts.user import UserPosteriorConfig
     from bnn_atlas.data import DataError
     from bnn_atlas.library.likelihoods import likelihood_of
-    from bnn_atlas.library.networks import user_density, user_network
+    from bnn_atlas.library.networks import is_module, user_density, user_network
     from bnn_atlas.library.priors import prior_of
     from bnn_atlas.models.layout import Layout
     from bnn_atlas.models.networks import ShapeError
@@ -197,6 +199,16 @@ def posterior_of(
     columns: tuple[Hashable, ...] = ()
     rows, targets = np.zeros((0, 1), dtype), np.zeros(0, dtype)
     if x is None or y is None:
+        if is_module(network):
+            raise DataError("x and y are missing: pass the rows and targets on which this network is conditioned")
+        belong = {"likelihood": likelihood != "learned_noise", "prior": prior != "standard_normal"}
+        belong |= {"mean": mean is not None, "classes": classes != 0, "vocabulary": vocabulary != 0}
+        for name, given in belong.items():
+            if given:
+                raise DataError(
+                    f"{name} belongs to a network with rows, and network is a log density alone: put it into the "
+                    "density, or leave it out"
+                )
         likelihood, prior = {"kind": "gaussian"}, network
         user = user_density(start, stochastic, dtype)
     else:

@@ -204,10 +204,16 @@ class _Run:
         density = self.place.get(jax.vmap(self.program.method.density)(states))
         for chain, likelihood, prior in zip(self.block.chain_ids, *density, strict=True):
             if not np.isfinite(likelihood + prior):
+                advice = (
+                    "start where the prior, or the density that was given alone, is finite (`starts` of `sample`, "
+                    "`start` of `posterior_of`), or choose a prior that is finite there"
+                    if np.isfinite(likelihood)
+                    else "train it with a lower learning_rate (`warmstart` of a run, `training` of `starting_points`), "
+                    "or check the data for extreme values"
+                )
                 raise StartError(
                     f"chain {chain} cannot start: its log-likelihood is {likelihood} and its log-prior {prior} at its "
-                    "start; train it with a lower learning_rate (`warmstart` of a run, `training` of "
-                    "`starting_points`), or check the data for extreme values"
+                    f"start; {advice}"
                 )
         return states, Progress(0, 0)
 
