@@ -61,6 +61,10 @@ def test_a_fitted_estimator_is_saved_and_loaded(fitted: AtlasRegressor, tmp_path
     fitted.save(tmp_path / "mine")
     loaded = AtlasRegressor.load(tmp_path / "mine")
     np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
+    assert loaded.random_state == 0
+    for quantiles in ([[0.1, 0.9]], [], 1.0, "median"):
+        with pytest.raises(ValueError, match=r"^quantiles is "):
+            fitted.predict(X, quantiles=quantiles)
     with pytest.raises(FileExistsError, match="exists already: name a new folder"):
         fitted.save(tmp_path / "mine")
     with pytest.raises(DataError, match="AtlasRegressor"):
@@ -72,9 +76,13 @@ def test_a_fitted_estimator_is_saved_and_loaded(fitted: AtlasRegressor, tmp_path
 
 def test_a_loaded_estimator_knows_the_names_of_columns(tmp_path: Path) -> None:
     rows = pd.DataFrame(X, columns=["a", "b"])
-    model = AtlasRegressor(hidden=(4,), method="deep_ensemble", chains=2, training={"max_epochs": 2}).fit(rows, Y)
+    numbers = {"hidden": np.array([4]), "chains": np.int64(2), "training": {"max_epochs": np.int64(2)}}
+    model = AtlasRegressor(method="deep_ensemble", **numbers, random_state=np.random.RandomState(0)).fit(rows, Y)
     model.save(tmp_path / "mine")
     loaded = AtlasRegressor.load(tmp_path / "mine")
+    assert (loaded.hidden, loaded.chains, loaded.training, loaded.random_state) == ([4], 2, {"max_epochs": 2}, None)
+    with pytest.raises(ValueError, match=r"^the parameter training of this estimator cannot be"):
+        model.set_params(training={"max_epochs": Path("two")}).save(tmp_path / "other")
     np.testing.assert_array_equal(loaded.predict(rows, quantiles=0.5)[1], model.predict(rows, quantiles=[0.5])[1])
     with pytest.raises(ValueError, match="feature names"):
         loaded.predict(rows[["b", "a"]])
@@ -89,6 +97,8 @@ def test_a_classifier_keeps_labels_and_is_saved(tmp_path: Path) -> None:
     assert classifier.score(x, names) > 0.93
     table = classifier.diagnostics(x, names).set_index("metric")["value"]
     np.testing.assert_allclose(table["accuracy"], classifier.score(x, names), atol=1e-6)
+    with pytest.raises(ValueError, match=r"^y has the label 'rose', which is none of the 3 labels in fit"):
+        classifier.diagnostics(x[:2], ["setosa", "rose"])
     classifier.save(tmp_path / "iris")
     np.testing.assert_array_equal(AtlasClassifier.load(tmp_path / "iris").predict(x), classifier.predict(x))
 

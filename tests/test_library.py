@@ -371,6 +371,9 @@ def test_the_parameters_of_a_density_alone_are_judged() -> None:
         summary = of_posterior_of(posterior, shift).summary()
         assert summary.verdict == verdict
         assert summary.table.index[0] == "3 parameters, evenly chosen"
+        told = "".join(summary.reasons)
+        assert "R-hat of parameters up to" in told
+        assert "function values" not in told
     draws, x, y = of_posterior_of(posterior, 0.0), np.ones((4, 1)), np.ones(4)
     for ask in (draws.predict, draws.predict_draws):
         with pytest.raises(DataError, match="density alone"):

@@ -21,6 +21,7 @@ from bnn_atlas.symmetry.groups import (
     InnerGroup,
     Part,
     Place,
+    SymmetryError,
     scales_of,
     signs_of,
 )
@@ -414,6 +415,14 @@ def align(
         features = weight_features(bound)
     else:
         features = _activations(symmetry, bound, posterior, x, by)
+    if source.chains * source.draws == 1:
+        raise SymmetryError("draws has one draw, and an alignment needs two: pass more")
+    for name, wanted, free in (("signs", signs, signs_of), ("scales", scales, scales_of)):
+        if arrays.switch(wanted, name) and not any(free(group) for group in bound.groups):
+            raise SymmetryError(
+                f"no {name} were found: leave {name} out, or write by hand where they are free, "
+                f"Symmetry(axes, {name}=...)"
+            )
     plan = Plan(
         reference=reference,
         unit=unit,

@@ -62,6 +62,9 @@ class PosteriorDraws(Selection):
 
     def select(self, **conditions: Any) -> "PosteriorDraws":
         """Some chains, draws and scalars; see `Draws.select`."""
+        known = list(Draws.select.__kwdefaults__ or ())
+        if unknown := [name for name in conditions if name not in known]:
+            raise ValueError(f"there is no condition '{unknown[0]}'; choose {', '.join(known)}")
         return PosteriorDraws(super().select(**conditions), self.posterior)
 
     def as_pytree(self) -> Any:
@@ -209,8 +212,13 @@ def open_pool(path: str | Path, posterior: NetworkPosterior | None = None) -> Po
         ValueError: a posterior in float64 without `configure(float64=True)`.
     """
     from bnn_atlas.traces import pool
+    from bnn_atlas.traces.shard import TraceError
 
     if isinstance(path, str | Path) and Path(path).is_dir():
+        if not (Path(path) / "pool.json").exists():
+            raise TraceError(
+                f"{path} is a folder without a pool.json: pass one that `sample`, `save` or the rule pool wrote"
+            )
         path = Path(path) / "pool.json"
     found = pool.open_pool(path)
     return PosteriorDraws(found, _posterior_of(found) if posterior is None and ROWS in found.attributes else posterior)

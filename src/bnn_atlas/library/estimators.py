@@ -73,6 +73,11 @@ class _Estimator(BaseEstimator, ABC):
             )
         order = np.random.default_rng(seed).permutation(len(x))
         held = round(self.validation_fraction * len(x))
+        if held == len(x):
+            raise ValueError(
+                f"validation_fraction is {self.validation_fraction!r} and takes all {len(x)} rows, so that none is "
+                "left to train on: make it smaller"
+            )
         held_out, rows = order[:held], order[held:]
         self._centre, spread = x[rows].mean(axis=0), x[rows].std(axis=0)
         self._spread = np.where(spread > 0, spread, 1.0)
@@ -91,7 +96,7 @@ class _Estimator(BaseEstimator, ABC):
         likelihood = {"kind": likelihood} if isinstance(likelihood, str) else likelihood
         if self.network is not None:
             return posterior_of(self.network, x, y, likelihood=likelihood, prior=prior, classes=classes)
-        if not isinstance(self.hidden, Sequence | np.ndarray):
+        if isinstance(self.hidden, str) or not isinstance(self.hidden, Sequence | np.ndarray):
             raise ValueError(f"hidden is {self.hidden!r:.80}: pass the widths of the hidden layers, such as (16, 16)")
         model = {"kind": "mlp", "hidden": list(self.hidden), "activation": self.activation}
         settings = {"model": model, "likelihood": likelihood, "prior": prior}
@@ -119,9 +124,13 @@ class _Estimator(BaseEstimator, ABC):
     def save(self, folder: str | Path) -> None:
         """Write the fitted estimator into a new folder: settings (JSON), arrays (npz) and draws (Zarr).
 
+        Numbers and arrays of NumPy in parameters become plain numbers and lists. A `random_state` that is a whole
+        number is kept, and a generator is not.
+
         Raises:
             FileExistsError: the folder exists already; name a new one.
-            ValueError: the network is the user's own and can be rebuilt only from its code.
+            ValueError: the network is the user's own and can be rebuilt only from its code, or a parameter cannot be
+                written as JSON.
         """
         check_is_fitted(self)
         if self.network is not None or callable(self.prior):
@@ -129,18 +138,18 @@ class _Estimator(BaseEstimator, ABC):
         target = Path(folder)
         if target.exists():
             raise FileExistsError(f"{target} exists already: name a new folder, or remove this one")
-        settings = {
-            name: value
-            for name, value in self.get_params().items()
-            if name not in ("network", "folder", "random_state")
-        }
+        settings = {name: value for name, value in self.get_params().items() if name not in ("network", "folder")}
+        if not isinstance(self.random_state, int | np.integer):
+            del settings["random_state"]
+        for name, value in settings.items():
+            try:
+                settings[name] = json.loads(json.dumps(value, default=_plain))
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"the parameter {name} of this estimator cannot be written: {error}") from None
         content = {"class": type(self).__name__, "parameters": settings, "features": self.n_features_in_}
         if (names := getattr(self, "feature_names_in_", None)) is not None:
             content["feature_names"] = list(names)
-        try:
-            text = json.dumps(content, indent=1) + "\n"
-        except TypeError as error:
-            raise ValueError(f"a parameter of this estimator cannot be written: {error}") from None
+        text = json.dumps(content, indent=1) + "\n"
         with atomic(target) as temporary:
             self.draws_.save(temporary / "draws")
             save_arrays(temporary / ARRAYS, {"centre": self._centre, "spread": self._spread, **self._fitted()})
@@ -187,10 +196,30 @@ class _Estimator(BaseEstimator, ABC):
         return super().__getstate__()
 
 
+def _levels(quantiles: Any) -> list[float]:
+    """Levels of quantiles; ValueError for what is not a number between 0 and 1 or a list of such numbers."""
+    try:
+        levels = np.atleast_1d(np.asarray(quantiles, np.float64))
+    except (TypeError, ValueError):
+        levels = np.zeros(0)
+    if levels.ndim != 1 or not levels.size or not ((levels > 0) & (levels < 1)).all():
+        raise ValueError(f"quantiles is {quantiles!r:.80}: pass a level between 0 and 1, or a list of levels")
+    return [float(level) for level in levels]
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of NumPy as plain values; TypeError for all others."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{value!r:.80} is no number, text, list or mapping")
+
+
 class AtlasRegressor(RegressorMixin, _Estimator):
     """Regression by a Bayesian neural network, sampled by MILE by default.
 
-    Inputs and targets are standardised internally; all results are in the units of the data passed in.
+    Inputs and targets are standardised internally, inputs by the mean and standard deviation of the rows that train the
+    warm start (those that are not held out by `validation_fraction`), and targets by those of all rows. All results are
+    in the units of the data passed in.
 
     Args:
         hidden: widths of the hidden layers.
@@ -233,10 +262,11 @@ class AtlasRegressor(RegressorMixin, _Estimator):
     ) -> Any:
         """Mean [n] of the predictive distribution at rows x [n, d].
 
-        With `return_std`, also the standard deviation [n], including the noise; with `quantiles`, a level or several,
-        also these quantiles [q, n]; with `return_draws`, also means and noises [draw, n] of all draws of the chains
-        that are not left out.
+        With `return_std`, also the standard deviation [n], including the noise; with `quantiles`, a level between 0 and
+        1 or a list of them, also these quantiles [q, n]; with `return_draws`, also means and noises [draw, n] of all
+        draws of the chains that are not left out.
         """
+        levels = [] if quantiles is None else _levels(quantiles)
         rows = self._rows(x)
         summary = predict(self.posterior_, self.draws_, rows)
         kept = summary.kept
@@ -248,8 +278,7 @@ class AtlasRegressor(RegressorMixin, _Estimator):
         if return_std:
             variance = (summary.second_moment + summary.noise_variance)[kept].mean(axis=0) - mean**2
             found.append(self._unit * np.sqrt(variance))
-        if quantiles is not None:
-            levels = np.atleast_1d(np.asarray(quantiles, np.float64)).tolist()
+        if levels:
             at_once = max(1, AT_ONCE // (self.draws_.draws * max(1, len(kept))))
             parts = []
             for start in range(0, len(rows), at_once):
@@ -280,7 +309,7 @@ class AtlasRegressor(RegressorMixin, _Estimator):
 class AtlasClassifier(ClassifierMixin, _Estimator):
     """Classification by a Bayesian neural network, sampled by MILE by default.
 
-    Inputs are standardised internally. Takes the arguments of `AtlasRegressor`; a `network` has one output per class,
+    Inputs are standardised as by `AtlasRegressor`, whose arguments it takes; a `network` has one output per class,
     and the likelihood is `categorical`.
     """
 
@@ -311,6 +340,13 @@ class AtlasClassifier(ClassifierMixin, _Estimator):
         return np.asarray(self.classes_[self.predict_proba(x).argmax(axis=1)])
 
     def _targets(self, y: np.ndarray) -> np.ndarray:
+        known = set(self.classes_.tolist())
+        if unknown := [label for label in np.asarray(y).ravel().tolist() if label not in known]:
+            shown = ", ".join(map(repr, self.classes_[:10].tolist()))
+            raise ValueError(
+                f"y has the label {unknown[0]!r}, which is none of the {len(known)} labels in fit ({shown}"
+                f"{', ...' if len(known) > 10 else ''})"
+            )
         return np.searchsorted(self.classes_, y)
 
     def _fitted(self) -> dict[str, np.ndarray]:

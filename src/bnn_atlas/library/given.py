@@ -42,7 +42,9 @@ def source_of(draws: Any, symmetry: "Symmetry", posterior: NetworkPosterior | No
             return f"{draws.path}: draw {draws.draw_ids[draw]} of chain {draws.chain_ids[chain]}"
 
         return draws, Form(lambda moved: again(moved, posterior), tree, lambda values: values, named)
-    if isinstance(draws, list | tuple) and len(draws) and not is_numbers(draws[0]):
+    if isinstance(draws, list | tuple) and not draws:
+        raise DataError("draws is empty: pass at least two networks")
+    if isinstance(draws, list | tuple) and not is_numbers(draws[0]):
         return _of_trees(draws, symmetry)
     try:
         array = draws if isinstance(draws, np.ndarray) else np.asarray(draws)

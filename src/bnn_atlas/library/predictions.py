@@ -221,7 +221,7 @@ def check_draws(posterior: NetworkPosterior, draws: Any) -> None:
             theirs = validated(PosteriorConfig, recorded, f"{draws.path}: posterior").model_dump(mode="json")
         ours = posterior.config.model_dump(mode="json")
         differences = [
-            f"{part} ({theirs.get(part)}, here {ours[part]})"
+            f"{part} ({_named(theirs.get(part))}, here {_named(ours[part], theirs.get(part))})"
             for part in ("model", "likelihood", "prior", "temperature")
             if theirs.get(part) != ours[part]
         ]
@@ -233,6 +233,14 @@ def check_draws(posterior: NetworkPosterior, draws: Any) -> None:
             f"draws ({draws.path}) are of another posterior; these differ: {'; '.join(differences)}. Build the "
             "posterior from the settings and rows that the draws were made with"
         )
+
+
+def _named(part: Any, other: Any = None) -> Any:
+    """A part of recorded settings in words: code of the user's has a name in them, and a digest that says nothing."""
+    if not isinstance(part, Mapping) or "digest" not in part:
+        return part
+    same = isinstance(other, Mapping) and part["name"] == other.get("name")
+    return f"another {part['name']}" if same else part["name"]
 
 
 def check_type(draws: Any) -> None:

@@ -81,6 +81,8 @@ def summarise(posterior: NetworkPosterior | None, draws: Draws, x: Any = None) -
         order = (*BY_WEIGHT, Status.FINE)
         by_weight = sorted(checks(table), key=lambda check: order.index(check.status))
         reasons = tuple(f"{check.status.value}: {check.text}" for check in by_weight)
+    if not judged.startswith("functions"):
+        reasons = tuple(text.replace("function values", "parameters") for text in reasons)
     values = {one.metric: one.value for one in measured}
     steps = values.get("divergences", float("nan"))
     parameters = found.parameters.assign(array=[name.partition("[")[0] for name in found.parameters["name"]])

@@ -76,11 +76,12 @@ class Symmetry:
                     f"axes: the group '{group}' indexes {places[0]} alone, and exchanging its units there would change "
                     "the network: name it also where the units are read"
                 )
-        self._signs, self._scales = tuple(signs), dict(scales or {})
-        if isinstance(signs, str) or not isinstance(scales or {}, Mapping):
+        patterns = scales.values() if isinstance(scales, Mapping) else [[]] if scales is None else [None]
+        if not all(isinstance(one, Collection) and not isinstance(one, str) for one in (signs, *patterns)):
             raise DataError(
                 "signs is a list of groups, and scales names the incoming arrays of groups: {'h': ['fc1.*']}"
             )
+        self._signs, self._scales = tuple(signs), dict(scales or {})
         for what, names in (("signs", self._signs), ("scales", self._scales)):
             for name in names:
                 if name not in where:
@@ -280,8 +281,8 @@ class Symmetry:
             shape = shapes[array]
             if len(shape) != len(entries):
                 raise DataError(
-                    f"axes['{array}'] has {len(entries)} of {len(shape)} entries, one for each axis of the array "
-                    f"{list(shape)}"
+                    f"axes['{array}']: the array {list(shape)} needs one entry for each axis, so the number of entries "
+                    f"is {len(shape)} and not {len(entries)}"
                 )
             for axis, (group, blocks, inner) in enumerate(entries):
                 if group != name:

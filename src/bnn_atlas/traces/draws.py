@@ -206,6 +206,8 @@ class Draws(ABC):
             ("role", roles, [p.role for p in self.arrays]),
         ):
             if wanted is not None:
+                if isinstance(wanted, str) or not isinstance(wanted, Collection):
+                    raise ValueError(f"{what}s is {wanted!r:.80}: pass a list of {what}s, such as [{values[0]!r}]")
                 present = sorted({value for value in values if value is not None}, key=str)
                 if absent := [value for value in wanted if value not in present]:
                     raise ValueError(f"no {what} {absent[0]!r} in {self.path}; there are {present}")
@@ -403,6 +405,10 @@ class Selection(Draws):
 
 
 def _chains(pool: Draws, chains: slice | Collection[int] | None) -> np.ndarray:
+    if not (chains is None or isinstance(chains, slice | Collection)) or isinstance(chains, str):
+        raise ValueError(
+            f"chains is {chains!r:.80}: pass a list of chain numbers, such as [0, 2], or a slice of positions"
+        )
     if chains is None or isinstance(chains, slice):
         chain_idx = np.arange(pool.chains)[chains or slice(None)]
     else:
@@ -418,6 +424,8 @@ def _chains(pool: Draws, chains: slice | Collection[int] | None) -> np.ndarray:
 def _draws(pool: Draws, draws: slice | None, thinning: int) -> np.ndarray:
     if not hasattr(thinning, "__index__") or thinning < 1:
         raise ValueError(f"thinning keeps every k-th draw, k at least 1; got {thinning}")
+    if not (draws is None or isinstance(draws, slice)):
+        raise ValueError(f"draws is {draws!r:.80}: pass a slice of positions, such as slice(0, 100)")
     part = draws or slice(None)
     ends = [end for end in (part.start, part.stop) if end is not None]
     if any(not -pool.draws <= end <= pool.draws for end in ends) or (part.step or 1) < 1:
