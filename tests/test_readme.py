@@ -14,6 +14,7 @@ from bnn_atlas.config.methods.registry import METHODS, MethodConfig
 from bnn_atlas.config.parts.evaluation import EvaluationConfig
 from bnn_atlas.config.parts.priors import PriorConfig
 from bnn_atlas.config.settings import load_atlas
+from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.pipeline.figures import rule_names
 from tests import gpu_branches
 from tests.copies import PUBLISHED, REPOSITORY, copy_config
@@ -88,6 +89,26 @@ def test_it_counts_verdicts_as_the_short_pages_of_results_do(study: str) -> None
     row = next(line for line in TEXT.splitlines() if line.startswith(f"| [`{study}`]"))
     assert f"| {counts[1]}: {counts[2]} | {counts[3]}: {counts[4]} |" in row
     assert len(text.splitlines()) <= 200
+
+
+@pytest.mark.parametrize(
+    ("study", "run", "metric", "at", "shown"),
+    [
+        ("hmc_posteriors", "mnist1000_sghmc", "agreement", "mnist1000_hmc", "0.986"),
+        ("implicit_vi", "mnist500_implicit", "elbo", "", "\N{MINUS SIGN}489,518"),
+        ("implicit_vi", "mnist500_mean_field", "elbo", "", "\N{MINUS SIGN}3,135"),
+        ("permutation_symmetry", "mnist_hmc", "transpositions_within", "hmc", "505"),
+    ],
+)
+def test_numbers_of_its_first_table_are_those_of_the_kept_tables(
+    study: str, run: str, metric: str, at: str, shown: str
+) -> None:
+    table = read_table(REPOSITORY / "docs/results" / study / "kept" / "metrics.parquet")
+    rows = table[(table["run"] == run) & (table["metric"] == metric) & (table["at"] == at)]
+    (value,) = rows[~rows["dataset"].str.contains("/")]["value"].unique()
+    decimals = len(shown.partition(".")[2])
+    assert f"{value:,.{decimals}f}".replace("-", "\N{MINUS SIGN}") == shown
+    assert shown in next(line for line in TEXT.splitlines() if line.startswith(f"| [`{study}`]"))
 
 
 def test_each_method_has_its_place_in_the_table() -> None:

@@ -149,6 +149,28 @@ def test_a_number_of_a_figure_has_the_error_over_its_repetitions(
     assert found[1:] == (error if error is None else pytest.approx(error), note)
 
 
+@pytest.mark.parametrize(("label", "value", "error"), [("one", 0.0, 0.0), ("two", -0.02, 0.003), ("three", -0.1, None)])
+def test_a_difference_of_a_figure_has_its_own_error(
+    tmp_path: Path, label: str, value: float, error: float | None
+) -> None:
+    """That of the first label from itself is exactly 0."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    csv = tmp_path / "a" / "b" / "curve.csv"
+    csv.write_text("label,difference,error\none,0.0,\ntwo,-0.02,0.003\nthree,-0.1,\n")
+    assert figure_value(csv, FigureValue(column="difference", where={"label": label})) == (value, error, "")
+
+
+def test_a_difference_from_the_first_label_of_a_figure_is_exact_on_one_side(tmp_path: Path) -> None:
+    """Its error is that of the difference, which needs no pairing."""
+    (tmp_path / "curve.csv").write_text("label,difference,error\none,0.0,\ntwo,-0.02,0.003\n")
+    of = {name: {"in_figure": {"column": "difference", "where": {"label": name}}} for name in ("one", "two")}
+    claim = SOURCE | of["one"] | {"published": None, "relation": "above", "size": 0.01, "than": of["two"]}
+    (found,) = judge_all([claimed(claim, figures=NO_RUNS)], {}, {"small/curve": tmp_path / "curve.png"})
+    assert (found.verdict, found.d, found.error) == (Verdict.HOLDS, pytest.approx(0.02), pytest.approx(0.003))
+    assert found.difference is not None
+    assert found.difference.over != "rows, not paired"
+
+
 def test_the_error_of_a_figure_enters_the_verdict(tmp_path: Path) -> None:
     pairs = CLAIM | {"in_figure": {"column": "mean"}, "published": printed(0.5), "size": 0.1}
     (tmp_path / "curve.csv").write_text("mean,sd,pairs\n0.5,0.2,4\n")

@@ -72,8 +72,8 @@ def test_notes_about_the_number_reach_the_cards_and_errors_of_rows_that_are_not_
         (tmp_path / "made" / name).read_text("utf-8")
         for name in ("README.md", "claims.md", "index.html", "claims.html")
     )
-    assert f"at infinitely many draws) ({notes})" in page
-    assert f"at infinitely many draws) ({notes})" in site
+    assert f"at infinitely many draws); {notes}" in page
+    assert f"at infinitely many draws); {notes}" in site
     assert "0.52 ± 0.02 (rows not paired)" in every
     assert table.count("(rows not paired)") == 1
 

@@ -315,7 +315,8 @@ def figure_answer(measured: Measured, side: Side, figure: str, study: ClaimedStu
 def figure_value(csv: Path, wanted: FigureValue) -> tuple[float, float | None, str]:
     """The number in a CSV file to which a claim refers, its standard error if known, and what the error is over.
 
-    A mean in a file with the columns `sd` and `pairs` has the error sd / sqrt(pairs). A mean, median or fraction of
+    A mean in a file with the columns `sd` and `pairs` has the error sd / sqrt(pairs), and a `difference` that of the
+    column `error`; a difference of a value from itself, without an error, is exactly 0. A mean, median or fraction of
     rows from several runs, splits or chains has the error of a jackknife over the runs, splits or chains. Raises
     ClaimError if the file differs from the figure's record (two folders below the results), if a column is missing, and
     if several rows match a claim about one row; MissingRowError if no row matches.
@@ -336,6 +337,9 @@ def figure_value(csv: Path, wanted: FigureValue) -> tuple[float, float | None, s
         if len(row) and row["pairs"].iloc[0] > 1:
             pairs = int(row["pairs"].iloc[0])
             return value, float(row["sd"].iloc[0]) / math.sqrt(pairs), f"mean of {pairs} pairs of networks"
+    if wanted.column == "difference" and wanted.take == "only" and "error" in table.columns:
+        known = _number(table["error"].iloc[0])
+        return value, 0.0 if known is None and value == 0 else known, ""
     over = next((name for name in REPETITIONS if name in table.columns and table[name].nunique() > 1), None)
     if over is None or wanted.take in ("only", "min", "max"):
         return value, None, ""

@@ -147,7 +147,8 @@ def difference(
         if len(a) == 1:
             found = Estimate(float(gaps[0]), 1, None, error[0] if error else None, PAIRED_ROWS if error else "")
             (one, two), kept = next(iter((a[key], b[key]) for key in a)), independent
-            if paired or (one.split, one.dataset) == (two.split, two.dataset):
+            both = all(any(part.of == "rows" and part.error for part in side.parts) for side in sides)
+            if paired or (both and (one.split, one.dataset) == (two.split, two.dataset)):
                 kept = [part._replace(of=UNPAIRED, number=0) if part.of == "rows" else part for part in independent]
             parts = [part for part in kept if part.of != UNPAIRED or not paired] + paired
             if any(part.of == UNPAIRED for part in parts):
