@@ -188,6 +188,7 @@ def balance(posterior: NetworkPosterior, draws: ArrayDraws, temperature: float =
     rows = balance_measurements(draws, kept, free, PRIOR, temperature, max_bytes=4000)
     assert rows == balance_measurements(draws, kept, free, PRIOR, temperature, max_bytes=10**9)
     assert balance_measurements(draws, kept, free, None, temperature, 10**9) == []
+    assert balance_measurements(pool(posterior, draws.read(draws=[0])), kept, free, PRIOR, temperature, 10**9) == []
     return {row.at: row for row in rows}
 
 

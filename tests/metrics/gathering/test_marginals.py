@@ -126,6 +126,16 @@ def test_a_linear_regression_has_its_closed_form_in_both_kinds_of_directions(mem
     assert undetermined.note.startswith("2 of 5 directions of the inputs; draws from the posterior have")
 
 
+def test_only_the_draws_that_count_are_read(memory_pool):
+    """500 of 20,000 draws of six chains, whatever lies between them."""
+    x, _, _, theta = line(1.0)
+    pool = memory_pool(np.tile(theta, (1, 10, 1)), layout=LINE)
+    found = by_direction(pool, np.arange(6), x.T @ x / 40, max_bytes=4096)
+    assert 0 < pool.largest <= 4096
+    assert found == by_direction(pool, np.arange(6), x.T @ x / 40, max_bytes=10**9)
+    assert pool.largest == 500 * 5 * 8
+
+
 def test_rotating_inputs_and_weights_changes_nothing(memory_pool):
     x, _, _, theta = line(1.0)
     q = np.linalg.qr(np.random.default_rng(6).normal(size=(5, 5)))[0]

@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 from bnn_atlas.metrics.gathering.cost import Cost, Phase
 from bnn_atlas.metrics.gathering.streaming import Limits, summarise
+from bnn_atlas.metrics.gathering.virial import Rescaling
 from bnn_atlas.metrics.judgement import evaluate
 from bnn_atlas.metrics.judgement.evaluate import write_scored
 from bnn_atlas.metrics.judgement.rows import as_rows
@@ -291,6 +292,17 @@ def test_independent_draws_have_no_efficiency(memory_pool, predict_linear):
     assert only(scored, "seconds_sampling").value == 8.0
     assert not any(row.metric.endswith(("per_gradient", "per_second")) and "ess" in row.metric
                    for row in [*scored.rows, *scored.rates])  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "draws", "there"), [("hmc", 40, 1), ("path", 40, 0), ("map", 1, 0)])
+def test_layers_of_optima_are_not_held_to_a_balance_that_only_draws_have(
+    memory_pool, predict_linear, method, draws, there
+):
+    theta, data = regression(draws=draws)
+    free = [Rescaling("layer0", np.array([0]), np.array([1]))]
+    run = RUN._replace(method=method)
+    scored = score(memory_pool(theta), predict_linear, data, run, prior_sd=1.0, rescalings=free)
+    assert sum(row.metric == "layer_imbalance" for row in scored.rows) == there
 
 
 def test_a_metric_that_is_not_listed_is_refused(memory_pool, predict_linear):

@@ -271,9 +271,8 @@ def direction_squares(pool: Draws, moments: np.ndarray | None, max_bytes: int) -
     for chain in range(pool.chains):
         for first in range(0, len(each), together):
             part = slice(first, min(first + together, len(each)))
-            taken, begin = each[part], int(each[first])
-            read = pool.read(slice(chain, chain + 1), slice(begin, int(taken[-1]) + 1), columns)[0][taken - begin]
-            weights = read.astype(np.float64).reshape(-1, *array.shape)
+            weights = pool.read(slice(chain, chain + 1), each[part], columns)[0].astype(np.float64)
+            weights = weights.reshape(-1, *array.shape)
             along = np.square(weights @ vectors).sum(axis=1) / array.shape[0]
             found[0, chain, part] = along @ values / values.sum()
             found[1, chain, part] = along[:, null].sum(axis=1) / max(1, null.sum())

@@ -122,13 +122,14 @@ def balance_measurements(
 
     whatever the data and the likelihood. `layer_imbalance` is the left side minus the right side, divided by i + o: 0
     for draws from the posterior, and positive if incoming parameters are too large. It needs no gradients, no other
-    sampler, and no modes that mix. With equal numbers of both, the layers have equal norms on average, the balancedness
-    of Kobialka et al. 2026 (arXiv 2603.22030, abstract), whose theorem was not read; the identity is derived here.
+    sampler, and no modes that mix. With equal numbers of both, the layers have equal norms on average (compare the
+    balancedness of layers in Kobialka et al. 2026, arXiv 2603.22030).
 
-    Monte Carlo errors as in `virial_measurements`. Empty for other priors (`prior_sd` None) and without chains.
+    Monte Carlo errors as in `virial_measurements`. Empty for other priors (`prior_sd` None), without chains, and for
+    single networks (one draw), which are no draws from a posterior.
     `differences` (`differences_of`) of all chains take the place of their draws.
     """
-    if prior_sd is None or not rescalings or not len(kept):
+    if prior_sd is None or not rescalings or not len(kept) or pool.draws < 2:
         return []
     if differences is None:
         differences = differences_of(pool, rescalings, max_bytes)

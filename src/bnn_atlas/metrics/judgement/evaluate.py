@@ -197,6 +197,8 @@ def diagnose(pool: Draws, summary: PredictiveSummary, run: RunFacts, *, max_byte
     gradients = gradient_measurements(rated, chains.chains, run.cost, run.batch_rows)
     sampled = next((row.value for row in gradients if row.metric == "gradients_sampling"), None)
     steps = run.cost.sampling.steps if run.cost else None
+    # Optima, of a path as well, are no draws from a posterior in which layers could be in balance.
+    rescalings = () if method(run.identity.method).kind_of_draws is KindOfDraws.POINT else run.rescalings
     sampling = [
         *log_posterior_measurements(pool, kept, max_bytes),
         *marginal_measurements(pool, kept, run.prior_sd, max_bytes, tallies[0]),
@@ -207,7 +209,7 @@ def diagnose(pool: Draws, summary: PredictiveSummary, run: RunFacts, *, max_byte
         *log_likelihood_measurements(pool, kept, max_bytes),
         *shell_measurements(pool, kept, run.prior_sd, max_bytes, run.temperature),
         *(virial_measurements(run.virial, kept, run.temperature) if run.virial else []),
-        *balance_measurements(pool, kept, run.rescalings, run.prior_sd, run.temperature, max_bytes, tallies[3]),
+        *balance_measurements(pool, kept, rescalings, run.prior_sd, run.temperature, max_bytes, tallies[3]),
         *(exchange_measurements(run.exchange, kept) if run.exchange else []),
         *variational_measurements(pool, kept, max_bytes),
         *ceiling_measurements(pool, kept, max_bytes),
