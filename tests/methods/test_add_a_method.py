@@ -14,7 +14,7 @@ FILES = ("config/methods/hmc.py", "methods/baoab.py", "methods/integrators.py")
 
 @pytest.mark.parametrize("number", range(3))
 def test_the_code_of_the_page_is_that_of_the_files(number):
-    """It is tested in the shared harness (`test_runs.py`) and in `test_baoab.py`."""
+    """It is tested in the shared harness (`test_targets.py`), in `test_runs.py` and in `test_baoab.py`."""
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert len(blocks) == len(FILES)
     source = (ROOT / "src" / "bnn_atlas" / FILES[number]).read_text(encoding="utf-8")

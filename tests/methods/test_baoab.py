@@ -15,6 +15,7 @@ from bnn_atlas.posterior.density import Evaluation, LogDensity, Target, binder
 from tests.config.folders import RUN
 
 from .problems import Bent, linear
+from .running import run
 
 SD = 0.7
 
@@ -97,6 +98,21 @@ def test_a_step_that_is_not_finite_repeats_the_position_and_takes_another_moment
     assert np.isfinite(after.momentum).all()
     small = build_baoab(BAOABConfig(step_size=0.01), problem.posterior, problem.data)
     assert not stepped(small, target, start)[1]["divergent"]
+
+
+def test_a_run_beyond_the_stable_step_counts_its_divergences(tmp_path):
+    """The limit is twice the smallest standard deviation; chains beyond it leave single precision, and stay."""
+    case = linear(chains=2)
+    smallest = np.sqrt(np.linalg.eigvalsh(case.covariance)[0])
+    counts = {}
+    for size in (1.0, 4.0):
+        config = BAOABConfig(step_size=size * smallest, friction=0.01, burn_in=0, steps=400, thinning=1)
+        method = build_baoab(config, case.problem.posterior, case.problem.data)
+        trace = run(method, case.problem, tmp_path / f"{size}.zarr")
+        counts[size] = trace.statistic("divergent").sum(axis=1)
+        assert np.isfinite(trace.read()).all()
+    assert (counts[1.0] == 0).all()
+    assert (counts[4.0] > 0).all()
 
 
 @pytest.mark.parametrize(

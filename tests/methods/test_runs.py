@@ -31,12 +31,13 @@ METHODS = {
     "adjusted mclmc": AdjustedMCLMCConfig(**SHORT, thinning=2, step_size=0.02),
     "mclmc": SMALL["mclmc"],
     "mclmc, tuned by blackjax": BlackJAXMCLMCConfig(**SHORT, thinning=2, step_size_init=0.05, energy_guard=0.1),
+    "implicit, learned spread": SMALL["implicit"].model_copy(update={"learned_sigma": "weight"}),
     "laplace": LaplaceConfig(structure="kronecker", map_steps=5, steps=12),
     **{
         name: SMALL[name]
         for name in (
-            "sgld", "sghmc, cyclical, preconditioned", "adaptive sghmc, as published", "mean field", "low-rank normal",
-            "low-rank normal, best of two", "ivon", "implicit", "path",
+            "baoab", "smile", "sgld", "sghmc, cyclical, preconditioned", "adaptive sghmc, as published", "mean field",
+            "low-rank normal", "low-rank normal, best of two", "ivon", "implicit", "path",
         )
     },
 }  # fmt: skip
