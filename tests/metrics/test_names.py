@@ -33,7 +33,7 @@ from tests.figures.aligned_files import aligned_draws
 from tests.symmetry.test_barriers import tables
 
 RUN = RunIdentity("study", "run", "demo", 0, "data", "mlp 16", "deep_ensemble")
-COURSES = dict(zip(("elbo", "kl", "loss"), np.random.default_rng(1).normal(size=(3, 4, 100)), strict=True))
+COURSES = dict(zip(("elbo", "kl", "validation_loss"), np.random.default_rng(1).normal(size=(3, 4, 100)), strict=True))
 COST = Cost((Phase("tuning", 300, 2.0), Phase("sampling", 400, 8.0)), 4, 2.0, ("cpu",), 1, COURSES)
 LINEAR = Layout((
     Parameter("layer0.weight", (1, 1), "weight", 0, 1, 1), Parameter("layer1.weight", (1, 1), "weight", 1, 1, 1),

@@ -77,7 +77,8 @@ DENSITY = (
     Metric("stacked_chains", "effective number of chains, exp(entropy of the stacking weights)", "", "chains"),
     Metric(
         "lppd_stacked_validation",
-        "LPPD with stacking weights for the chains, fitted to validation rows that the likelihood does not see",
+        "LPPD with stacking weights for the chains, fitted to validation rows that the likelihood does not see, by at "
+        "most 20 draws of each chain",
         "higher",
         NATS,
     ),
@@ -405,11 +406,17 @@ CONVERGENCE += (
     ),
     Metric(
         "bound_late_change",
-        "lower bound over the last tenth of a fit's steps minus that over the tenth before",
+        "lower bound over the last tenth of a fit's steps minus that over the tenth before, of the chain whose fit "
+        "moved most",
         "",
         NATS,
     ),
-    Metric("bound_gain", "lower bound over the last tenth of a fit's steps minus that over the first", "higher", NATS),
+    Metric(
+        "bound_gain",
+        "lower bound over the last tenth of a fit's steps minus that over the first, of the chain whose fit fell most",
+        "higher",
+        NATS,
+    ),
     Metric(
         "kl_late_change",
         "the same change of the bound's part of prior and entropy, which depends on the moments of the fit alone, "
@@ -418,7 +425,7 @@ CONVERGENCE += (
     Metric(
         "loss_late_change",
         "loss that ends the training of an ensemble (on validation rows, if there are any) over the last tenth of the "
-        "epochs minus that over the tenth before",
+        "epochs minus that over the tenth before, of the worst member",
         "",
         NATS,
     ),

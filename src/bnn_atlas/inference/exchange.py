@@ -6,7 +6,7 @@ import numpy as np
 
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.inference.virial import layers_of
-from bnn_atlas.metrics.gathering.exchange import Exchange
+from bnn_atlas.metrics.gathering.exchange import DRAWS_OF_VALIDATION, Exchange
 from bnn_atlas.metrics.gathering.streaming import Predict, summarise
 from bnn_atlas.metrics.gathering.summary import with_targets
 from bnn_atlas.models.layout import Layout
@@ -14,8 +14,6 @@ from bnn_atlas.traces.draws import ArrayDraws, Draws, evenly
 
 MOST_DRAWS = 200
 """Largest number of draws of all chains, but at least one for each layer in each chain."""
-DRAWS_OF_VALIDATION = 20
-"""Draws of each chain that predict validation rows."""
 MOST_BYTES = 2**28
 """Largest size of these draws; more are not exchanged, and there is no measurement."""
 

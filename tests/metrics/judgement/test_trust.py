@@ -332,13 +332,13 @@ CHANGES = [
     ("ivon", {"bound_late_change": (-35.0, 4.0)}, LOOK, "the bound changes by -35"),
     ("ivon", {"bound_late_change": (35.0, 12.0)}, FINE, ""),
     ("ivon", {"bound_late_change": (0.9, 0.01)}, FINE, ""),
-    ("ivon", {"kl_late_change": (0.02, 0.001)}, LOOK, "the moments of the fit still move"),
+    ("ivon", {"kl_late_change": (0.02, 0.001)}, LOOK, "the KL divergence from the prior changes by +0.02"),
     ("ivon", {"kl_late_change": (0.009, 0.001)}, FINE, ""),
     ("implicit", {"bound_late_change": (0.0, 1.0), "bound_gain": (-50.0, 9.0)}, DISTRUST,
      "the bound is 50 \N{PLUS-MINUS SIGN} 9 nats below that of the start"),
     ("implicit", {"bound_late_change": (0.0, 1.0), "bound_gain": (-50.0, 17.0)}, FINE, ""),
-    ("deep_ensemble", {"loss_late_change": (-0.05, 0.01)}, LOOK, "the loss changes by -0.05"),
-    ("deep_ensemble", {"loss_late_change": (0.05, 0.01)}, FINE, ""),
+    ("deep_ensemble", {"loss_late_change": (-0.05, 0.01)}, LOOK, "the training loss changes by -0.05"),
+    ("deep_ensemble", {"loss_late_change": (0.05, 0.01)}, LOOK, "the training loss changes by +0.05"),
     ("hmc", {"prior_shell_shift": (-3.1, None)}, LOOK, "theta^2 changes by -3.1 standard errors"),
     ("hmc", {"prior_shell_shift": (2.9, None), "log_posterior_late_shift": (2.9, None)}, FINE, ""),
 ]  # fmt: skip
@@ -359,6 +359,32 @@ def test_one_rule_says_of_every_method_what_still_moves(method, values, status, 
         assert trusted.status is (status if method == "deep_ensemble" or status is LOOK else FINE)
     assert words in trusted.text
     assert words or "nats" not in trusted.text
+
+
+@pytest.mark.parametrize(("change", "status"), [(-0.05, LOOK), (0.05, FINE)])
+def test_a_loss_on_validation_rows_may_rise(change, status):
+    """It ends the training, and the best epoch is kept."""
+    values = GOOD | {"loss_late_change": change}
+    table = rows_of(values, "deep_ensemble", loss_late_change="validation loss; last tenth of the epochs")
+    (check,) = [check for check in checks(table) if check.name == "last tenth"]
+    assert check.status is status
+    assert check.text.startswith(f"the validation loss changes by {change:+}")
+    assert "(fine within 3 errors or 0.01 nats per row; beyond them look closer" in check.text
+
+
+@pytest.mark.parametrize(
+    ("gap", "error", "far"), [(1.6, 0.5, True), (1.6, 0.6, False), (0.9, 0.1, False), (-9.0, 0.1, False)]
+)
+def test_a_bound_with_an_entropy_that_is_too_large_is_said_to_be_so(gap, error, far):
+    """Beyond three errors and a nat; the quality of the fit is not judged either way."""
+    table = rows_of(GOOD | {"linearisation_gap": gap}, "implicit")
+    table["monte_carlo_error"] = error
+    (check,) = [check for check in checks(table) if check.name == "linearised entropy"]
+    assert check.status is (LOOK if far else FINE)
+    trusted = judging.trust(table)
+    assert trusted.status is UNKNOWN
+    words = f"the bound may be too large by {gap:g} \N{PLUS-MINUS SIGN} {error:g} nats; draws are independent"
+    assert (words in trusted.text) == far
 
 
 @pytest.mark.parametrize(("change", "status"), [(0.1, FINE), (0.099, DISTRUST)])

@@ -111,6 +111,7 @@ def test_weights_of_chains_are_fitted_to_validation_rows_that_the_posterior_has_
         np.testing.assert_allclose(density, expected, rtol=0, atol=2e-5)
         right = np.where(np.arange(3)[:, None] == 1, 0.0, -50.0) * np.ones((3, 5))
         alone, number = stacked_on_validation(summary, right)
+        assert "5 validation rows, by at most 20 draws of each chain" in alone.note
         of_test = with_targets(summary.log_density_by_chain)[1]
         assert alone.value == pytest.approx(of_test.mean(), abs=1e-3)
         assert alone.standard_error == pytest.approx(of_test.std(ddof=1) / np.sqrt(TEST), rel=1e-2)

@@ -27,11 +27,14 @@ def test_the_course_of_an_ensemble_is_the_loss_that_ended_its_training():
     """On validation rows where there are any; members stop at different epochs, and 100 epochs are the fewest."""
     validation, train = np.full((2, 3, 300), np.nan)
     train[:, :250] = np.arange(250)
-    validation[0, :200], validation[1, :150] = np.arange(200) / 2, np.arange(150) / 3
-    stored = {"train_loss": train, "validation_loss": validation}
-    course = loss_course(stored)["loss"]
+    validation[0, :200], validation[1, :150], validation[2, :250] = (np.arange(n) / n for n in (200, 150, 250))
+    ((name, course),) = loss_course({"train_loss": train, "validation_loss": validation}).items()
+    assert name == "validation_loss"
     assert course.shape == (3, 100)
-    np.testing.assert_allclose(course[:, -1], [199 / 2, 149 / 3, 249])
+    np.testing.assert_allclose(course[:, -1], [199 / 200, 149 / 150, 249 / 250])
     assert course[0, 0] == 0
+    ((name, course),) = loss_course({"train_loss": train, "validation_loss": np.full_like(train, np.nan)}).items()
+    assert name == "training_loss"
+    np.testing.assert_array_equal(course[:, -1], 249)
     assert loss_course({}) == {}
     assert loss_course({"train_loss": train[:, :99], "validation_loss": validation[:, :99]}) == {}

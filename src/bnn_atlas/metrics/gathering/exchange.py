@@ -10,6 +10,9 @@ from bnn_atlas.metrics.formulas.averages import error_of_mean, mixture_log_densi
 from bnn_atlas.metrics.formulas.repetitions import GROUPS, jackknife
 from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError
 
+DRAWS_OF_VALIDATION = 20
+"""Most draws of each chain that predict validation rows."""
+
 
 class Exchange(NamedTuple):
     """Log of the mean density of n test rows over the same draws of each of C chains; no chains if not computed."""

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
-from bnn_atlas.metrics.gathering.log_densities import OPTIMAL
+from bnn_atlas.metrics.gathering.log_densities import LATE_CHANGE, OPTIMAL, SMALL_CHANGE, VALIDATION_LOSS
 
 
 class Status(Enum):
@@ -110,11 +110,8 @@ LARGEST_RMSE = 2.0
 TEMPERATURE = 0.05
 """Relative distance of the effective temperature from the posterior's that is fine, as is one within three errors."""
 
-LATE_CHANGE = 3.0
-"""Change from the tenth of draws, steps or epochs before the last to the last, in standard errors, that is fine."""
-SMALL_CHANGE = {"bound_late_change": 1.0, "kl_late_change": 0.01, "loss_late_change": 0.01}
-"""Changes that are fine whatever their error: a nat of the bound, 1 % of its part of prior and entropy, and 0.01 nats
-per row of a loss."""
+GAP = 1.0
+"""Linearisation gap in nats that is fine whatever its error, as is one within three errors."""
 
 UNBOUNDED = ("unadjusted_hmc", "baoab")
 """Full-gradient methods that have no Metropolis test and no metric that bounds the bias."""
@@ -143,7 +140,7 @@ def checks(table: pd.DataFrame) -> list[Check]:
     # Divergences come first: they make the convergence diagnostics meaningless.
     first = [diverged_check(rows), excluded_check(rows), noise_check(rows), curvature_check(rows)]
     first += [divergences(rows), shell_check(rows)]
-    convergence += [settled_check(rows), _temperature(rows)]
+    convergence += [settled_check(rows), linearisation_check(rows), _temperature(rows)]
     chains = [_acceptance(rows), _cut_short(rows), _energy(rows), _missing_information(rows)]
     return [check for check in (*first, *convergence, bias, *chains) if check is not None]
 
@@ -192,6 +189,18 @@ def curvature_check(rows: Values) -> Check | None:
         f"{LEARNED.fine:.0%}, where it learned nothing of the curvature)"
     )
     return Check("curvature", LEARNED.status(change), text)
+
+
+def linearisation_check(rows: Values) -> Check | None:
+    """Check that the bound of an implicit fit is not too large by its linearised entropy; None if it is not known."""
+    gap, error = _value(rows, "linearisation_gap"), _error(rows, "linearisation_gap")
+    if np.isnan(gap):
+        return None
+    far = gap > max(3 * error, GAP)
+    size = f"{gap:.3g} \N{PLUS-MINUS SIGN} {error:.2g} nats"
+    what = f"the bound may be too large by {size}" if far else f"the linearised entropy is {size} too large"
+    text = f"{what} (fine up to {GAP:g} nat or three errors; beyond them look closer: weights are counted twice)"
+    return Check("linearised entropy", Status.LOOK if far else Status.FINE, text)
 
 
 def shell_check(rows: Values) -> Check | None:
@@ -341,9 +350,10 @@ def settled_check(rows: Values) -> Check | None:
     What the method maximises must not change from the tenth before the last to the last, the bound of a fit must not
     be below that of its start, and moments must not move: theta^2 of chains between their halves, and the part of the
     bound that depends on the moments of a fit alone. A change counts beyond three errors, and if it is not small
-    (`SMALL_CHANGE`). Only a fit that ends below its start is not to be trusted; the others are reasons to look.
+    (`SMALL_CHANGE`). Of several fits or optima the worst counts (`gathering.log_densities.course_measurements`). Only a
+    fit that ends below its start is not to be trusted; the others are reasons to look.
     """
-    known, failed = [], []
+    known, failed, small = [], [], []
 
     def judge(text: str, bad: bool) -> None:
         known.append(text)
@@ -358,28 +368,33 @@ def settled_check(rows: Values) -> Check | None:
     ):
         if not np.isnan(shift := _value(rows, metric)):
             judge(what.format(shift), abs(shift) > LATE_CHANGE)
-    for metric, what, unit in (
-        ("bound_late_change", "the bound changes", " nats"),
+    validated = "loss_late_change" in rows and rows["loss_late_change"].note.startswith(VALIDATION_LOSS)
+    for metric, what, unit, limit in (
+        ("bound_late_change", "the bound", "nats", "{:g} nat"),
+        ("kl_late_change", "the KL divergence from the prior", "of it", "{:.0%} of the KL divergence"),
         (
-            "kl_late_change",
-            "the moments of the fit still move, which changes its KL divergence from the prior",
-            " of it",
+            "loss_late_change",
+            "the validation loss" if validated else "the training loss",
+            "nats per row",
+            "{:g} nats per row",
         ),
-        ("loss_late_change", "the loss changes", " nats per row"),
     ):
         change, error = _value(rows, metric), _error(rows, metric)
         if not np.isnan(change):
             # A loss on validation rows that rises has ended the training, and the best epoch is kept.
-            size = -change if metric == "loss_late_change" else abs(change)
+            size = -change if validated and metric == "loss_late_change" else abs(change)
             bad = size > max(LATE_CHANGE * error, SMALL_CHANGE[metric])
-            judge(f"{what} by {change:+.3g} \N{PLUS-MINUS SIGN} {error:.2g}{unit} in the last tenth", bad)
+            judge(f"{what} changes by {change:+.3g} \N{PLUS-MINUS SIGN} {error:.2g} {unit} in the last tenth", bad)
+            small.append(limit.format(SMALL_CHANGE[metric]))
     gain, error = _value(rows, "bound_gain"), _error(rows, "bound_gain")
-    below = gain < -max(LATE_CHANGE * error, SMALL_CHANGE["bound_late_change"])
+    below = gain < -max(LATE_CHANGE * error, SMALL_CHANGE["bound_gain"])
     if below:
         judge(f"the bound is {-gain:.3g} \N{PLUS-MINUS SIGN} {error:.2g} nats below that of the start", True)
     if not known:
         return None
-    limits = f"fine within {LATE_CHANGE:g} errors; beyond them look closer: it had not converged"
+    limits = (
+        f"fine within {' or '.join([f'{LATE_CHANGE:g} errors', *small])}; beyond them look closer: it had not converged"
+    )
     status = Status.DISTRUST if below else Status.LOOK if failed else Status.FINE
     return Check("last tenth", status, f"{', '.join(failed or known)} ({limits})")
 

@@ -8,6 +8,7 @@ from collections.abc import Collection
 import numpy as np
 
 from bnn_atlas.metrics.formulas import averages, function_distances, reliability, variants
+from bnn_atlas.metrics.gathering.exchange import DRAWS_OF_VALIDATION
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, with_targets
 from bnn_atlas.metrics.judgement.classes import (
     ECE_BINS,
@@ -175,6 +176,7 @@ def stacked_on_validation(summary: PredictiveSummary, validation: np.ndarray) ->
     Args:
         summary: predictions of test rows.
         validation: log density [C, m] of validation rows by each chain, excluded chains included; empty if not known.
+            It is that of a few draws of each chain (`gathering.exchange.DRAWS_OF_VALIDATION`).
 
     Empty for fewer than two chains or four validation rows, and where a density is not known.
     """
@@ -183,7 +185,8 @@ def stacked_on_validation(summary: PredictiveSummary, validation: np.ndarray) ->
         return []
     weights = averages.stacking_weights(validation[kept])
     rows = averages.weighted(_of(summary, "log_density_by_chain"), weights)
-    note = f"weights fitted to {validation.shape[1]:,} validation rows, which may have chosen the warm starts"
+    by = f"by at most {DRAWS_OF_VALIDATION} draws of each chain"
+    note = f"weights fitted to {validation.shape[1]:,} validation rows, {by}; the rows may have chosen the warm starts"
     return [
         Measurement("lppd_stacked_validation", float(rows.mean()), averages.error_of_mean(rows), note),
         Measurement("stacked_chains_validation", averages.effective_number(weights), note=note),

@@ -18,6 +18,7 @@ from bnn_atlas.metrics.judgement.checks import (
     diverged_check,
     excluded_check,
     independent_check,
+    linearisation_check,
     metric_rows,
     noise_check,
     settled_check,
@@ -116,8 +117,9 @@ def _point_or_approximation(table: pd.DataFrame) -> Trust:
 
     None of these is trusted if it has diverged, its single noise parameter has not converged, it has learned nothing of
     the curvature, or its bound is below that of its start; what still moved at its end is said
-    (`checks.settled_check`). An approximation is also not trusted if the size of its weights differs from the
-    posterior's. Draws generated from another run's moments are trusted no more than that run.
+    (`checks.settled_check`), and by how much the bound of an implicit fit may be too large. An approximation is also
+    not trusted if the size of its weights differs from the posterior's. Draws generated from another run's moments are
+    trusted no more than that run.
     """
     rows = metric_rows(table)
     if gone := diverged_check(rows):
@@ -141,7 +143,9 @@ def _point_or_approximation(table: pd.DataFrame) -> Trust:
     shell = shell_check(rows)
     if shell is not None and shell.status is Status.DISTRUST:
         return Trust(shell.status, shell.short)
-    return Trust(Status.UNKNOWN, joined(moved, independent_check().short))
+    gap = linearisation_check(rows)
+    too_large = gap.short if gap is not None and gap.status is Status.LOOK else ""
+    return Trust(Status.UNKNOWN, joined(moved, too_large, independent_check().short))
 
 
 FIT = "reference_fit"

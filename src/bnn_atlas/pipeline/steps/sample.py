@@ -128,20 +128,21 @@ def _remove(whole: Path) -> None:
 
 
 def loss_course(stored: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`loss` [member, point] at evenly spread epochs of the training of each member, on validation rows if possible.
+    """`validation_loss` [member, point] at evenly spread epochs of the training of each member.
 
-    Empty for networks that were not trained, or for fewer epochs than points.
+    `training_loss` if a member has none, since there were no validation rows. Empty for networks that were not trained,
+    or for fewer epochs than points.
     """
     if "train_loss" not in stored:
         return {}
+    validated = bool(np.isfinite(stored["validation_loss"]).any(axis=1).all())
     course = []
-    for train, validation in zip(stored["train_loss"], stored["validation_loss"], strict=True):
-        watched = validation if np.isfinite(validation).any() else train
+    for watched in stored["validation_loss" if validated else "train_loss"]:
         losses = watched[np.isfinite(watched)]
         if len(losses) < POINTS:
             return {}
         course.append(losses[evenly(len(losses), POINTS)])
-    return {"loss": np.array(course)}
+    return {"validation_loss" if validated else "training_loss": np.array(course)}
 
 
 def _rule(settings: Mapping[str, Any], problem: Problem, starts: np.ndarray, chains: np.ndarray) -> StoppingRule:
