@@ -392,7 +392,7 @@ def test_a_fit_that_learned_nothing_of_the_curvature_is_not_trusted(change, stat
     assert found({"curvature_change": change}, "ivon")["curvature"].status is status
     trusted = judging.trust(rows_of(GOOD | {"curvature_change": change}, "ivon"))
     assert trusted.status is (DISTRUST if status is DISTRUST else UNKNOWN)
-    assert ("9.9% from those at its start" in trusted.text) == (status is DISTRUST)
+    assert ("9.9% from that at its start" in trusted.text) == (status is DISTRUST)
 
 
 @pytest.mark.parametrize(("share", "fit", "diverged"), [(0.011, 0.0, True), (0.009, 0.0, False), (0.011, 1.0, False)])
