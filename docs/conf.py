@@ -28,6 +28,7 @@ nb_execution_timeout = 300
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+autodoc_default_options = {"inherited-members": "tuple"}
 
 
 class Anchors(Transform):
@@ -42,9 +43,10 @@ class Anchors(Transform):
                 self.document.myst_slugs.setdefault(name, (0, name, name))
 
 
-def _added_by_sklearn(app: Sphinx, what: str, name: str, *_: object) -> bool | None:
-    """Leave out the methods that scikit-learn adds to estimators for its routing of metadata."""
-    return True if name.endswith("_request") else None
+def _added_by_sklearn(app: Sphinx, what: str, name: str, member: object, *_: object) -> bool | None:
+    """Leave out what estimators inherit from scikit-learn, and the methods that it adds for its routing of metadata."""
+    theirs = (getattr(member, "__module__", None) or "").startswith("sklearn.")
+    return True if theirs or name.endswith("_request") else None
 
 
 def setup(app: Sphinx) -> None:
