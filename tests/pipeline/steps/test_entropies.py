@@ -31,8 +31,8 @@ def make_fit(run: Run, path: Path, chains: int = 2) -> None:
     family = build_family(ImplicitConfig(**METHOD), posterior)
     starts = [family.start(jax.random.key(chain), np.zeros(LAYOUT.size, np.float32)) for chain in range(chains)]
     named = [family.named(np.asarray(q)) for q in starts]
-    arrays = {f"generator.{name}": np.stack([values[name] for values, _ in named]) for name in named[0][0]}
-    np.savez(path, **arrays, point=np.stack([point for _, point in named]))
+    arrays = {f"generator.{name}": np.stack([values[name] for values, *_ in named]) for name in named[0][0]}
+    np.savez(path, **arrays, point=np.stack([point for *_, point in named]))
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ Where this is merged, each of these draws gets that mean, so that averages up to
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -18,9 +18,10 @@ from bnn_atlas.metrics.gathering.marginals import InputTally, Tally
 from bnn_atlas.metrics.gathering.streaming import Limits
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, load, save, with_targets
 from bnn_atlas.metrics.gathering.virial import Virial, load_virial
-from bnn_atlas.metrics.judgement.evaluate import Tallies
 from bnn_atlas.metrics.tables.measurement import PredictionError
 
+MAX_BYTES = 256 * 2**20
+"""Working memory of what reads draws."""
 FUNCTION_BYTES, SCALAR_BYTES = 96 * 2**20, 64 * 2**20
 """Largest size of the function values that are kept for every draw of a run; and of its noise, or of its parameters, as
 well. At least one of each is kept."""
@@ -30,6 +31,19 @@ BY_CHAIN = (
 )  # fmt: skip
 """Fields of a summary whose first axis is that of the chains."""
 BY_DRAW, DIRECTIONS, DIFFERENCES = "log_density_by_draw", "directions", "differences"
+
+
+class Tallies(NamedTuple):
+    """What is computed from the parameters of the draws, if they are not kept themselves."""
+
+    marginals: Tally
+    """Sums for the marginals of the weights."""
+    inputs: InputTally
+    """Sums for the weights of dead inputs."""
+    directions: np.ndarray
+    """Squares of the first layer's weights along directions (`gathering.marginals.direction_squares`)."""
+    differences: np.ndarray
+    """Incoming minus outgoing weights, squared (`gathering.virial.differences_of`)."""
 
 
 def limits_of_block(block: int, chains: int, draws: int, rows: int, classes: int, itemsize: int) -> Limits:

@@ -10,6 +10,7 @@ from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.metrics.gathering import chain_statistics, curves
+from bnn_atlas.metrics.gathering.blocks import MAX_BYTES, Tallies
 from bnn_atlas.metrics.gathering.chain_convergence import (
     convergence_measurements,
     diagnose_functions,
@@ -31,8 +32,6 @@ from bnn_atlas.metrics.gathering.log_densities import (
     variational_measurements,
 )
 from bnn_atlas.metrics.gathering.marginals import (
-    InputTally,
-    Tally,
     dead_input_measurements,
     direction_measurements,
     marginal_measurements,
@@ -48,8 +47,6 @@ from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
 from bnn_atlas.metrics.tables.parquet import RUN_SCHEMAS, RunFiles, write_frame, write_table
 from bnn_atlas.traces.draws import Draws
 
-MAX_BYTES = 256 * 2**20
-"""Working memory."""
 MOST_PARAMETERS = 20_000
 """Largest number of scalar parameters that are diagnosed; they are evenly spread over all parameters."""
 CURVE_POINTS = 200
@@ -93,21 +90,8 @@ class RunFacts(NamedTuple):
     """What the temperature of the draws is computed from, if known."""
     exchange: Exchange | None = None
     """Densities of the test rows by draws with exchanged layers, and of validation rows, if known."""
-    tallies: "Tallies | None" = None
+    tallies: Tallies | None = None
     """What is computed from the parameters of the draws; None to compute it from the draws."""
-
-
-class Tallies(NamedTuple):
-    """What is computed from the parameters of the draws, if they are not kept themselves."""
-
-    marginals: Tally
-    """Sums for the marginals of the weights."""
-    inputs: InputTally
-    """Sums for the weights of dead inputs."""
-    directions: np.ndarray
-    """Squares of the first layer's weights along directions (`gathering.marginals.direction_squares`)."""
-    differences: np.ndarray
-    """Incoming minus outgoing weights, squared (`gathering.virial.differences_of`)."""
 
 
 class Scored(NamedTuple):

@@ -20,7 +20,14 @@ from bnn_atlas.inference.fingerprint import code_of_predictions
 from bnn_atlas.inference.problem import Predictor, load_problem, load_without_rows
 from bnn_atlas.inference.virial import TOGETHER, virial_of
 from bnn_atlas.metrics.formulas.repetitions import GROUPS
-from bnn_atlas.metrics.gathering.blocks import limits_of_block, save_block, save_tallies, scalars_of_run
+from bnn_atlas.metrics.gathering.blocks import (
+    MAX_BYTES,
+    Tallies,
+    limits_of_block,
+    save_block,
+    save_tallies,
+    scalars_of_run,
+)
 from bnn_atlas.metrics.gathering.exchange import save_exchange
 from bnn_atlas.metrics.gathering.marginals import (
     MOST_INPUTS,
@@ -32,7 +39,6 @@ from bnn_atlas.metrics.gathering.marginals import (
 )
 from bnn_atlas.metrics.gathering.streaming import summarise
 from bnn_atlas.metrics.gathering.virial import differences_of, save_virial
-from bnn_atlas.metrics.judgement.evaluate import MAX_BYTES, Tallies
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.symmetry.permutation import rescalings
 from bnn_atlas.traces.draws import Draws
