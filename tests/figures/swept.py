@@ -43,7 +43,11 @@ def swept(
     others = [fit, _row(one, "rhat_function_share_above", 0.0 if converged else 0.2, at="1.1")]
     others += [_row(one, metric, value) for metric, value in diagnostics.items() if metric not in (values or {})]
     lppd = (values or SCORES).get("lppd", SCORES["lppd"])
-    write_table(file, [*own, *others, _row(one, "lppd_at_infinity", lppd + loss / 300)])
+    curve = [
+        _row(one, "lppd_cumulative_draws", lppd - loss * (1 / (3 * draws) - 1 / 300), draws=draws)
+        for draws in (25, 50, 75, 100)
+    ]
+    write_table(file, [*own, *others, *curve])
     return one
 
 

@@ -20,7 +20,7 @@ LEGEND = 0.08
 """Inches of height for each entry of the legend; a row holds about two entries."""
 LEVELS = (KindOfDraws.POINT,)
 """Optima are drawn as horizontal lines: they do not depend on the field, or serve for comparison."""
-LIMIT = "dotted: with infinitely many draws (jackknife)"
+LIMIT = "dotted: with infinitely many draws"
 SCORES = {
     "classification": (
         Panel("accuracy", "accuracy"),

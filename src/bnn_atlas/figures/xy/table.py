@@ -10,6 +10,7 @@ from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.config.parts.figures import setting
 from bnn_atlas.figures.shown import Shown
+from bnn_atlas.metrics.formulas.averages import extrapolation
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
 from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import MOST_ABOVE, RHAT_LIMIT, Trust, trust, worst
@@ -33,8 +34,9 @@ COLUMNS = [
     "field", "label", "method", "x", "metric", "value", "error", "error_over", "repetitions", "converged",
     "rhat_share_above", "trust",
 ]  # fmt: skip
-AT_INFINITY = "lppd_at_infinity"
-"""The LPPD with infinitely many draws."""
+AT_INFINITY, BY_DRAWS = "lppd_at_infinity", "lppd_cumulative_draws"
+"""The LPPD with infinitely many draws, and the metric from which it follows if a table does not have it
+(`averages.extrapolation`)."""
 MONTE_CARLO = "Monte Carlo"
 FAILED = (Status.DISTRUST, Status.UNKNOWN)
 """Statuses of chains that are drawn open if the table has no R-hat."""
@@ -91,6 +93,11 @@ def _of_run(one: Shown, metrics: Sequence[str]) -> list[dict[str, Any]]:
         for row in source[source["metric"] == metric].to_dict("records")
         if not row["at"]
     ]
+    curve = source[source["metric"] == BY_DRAWS].sort_values("draws")
+    if AT_INFINITY in metrics and len(curve) and AT_INFINITY not in {row["metric"] for row in rows}:
+        fit = extrapolation(curve["draws"].to_numpy(float), curve["value"].to_numpy(float))
+        limit = np.nan if fit is None else curve["value"].iloc[-1] + fit.shift
+        rows.append({**common, "metric": AT_INFINITY, "value": limit, "error": np.nan, "error_over": ""})
     if not _none_left(own):
         return rows
     lost = [metric for metric in metrics if metric not in {row["metric"] for row in rows}]
