@@ -33,7 +33,8 @@ def main(job: dict[str, Any]) -> None:
     predict(*data, pool, *predictions, posterior=posterior)
     outputs = {name: str(folder / f"{name}.parquet") for name in TABLES} | {"table": job["table"]}
     files = (*predictions, [folder / "timing.json"])
-    score(*data, pool, *files, **outputs, identity=job["identity"], batch_rows=None, published=())
+    about = {"model": posterior["model"], "identity": job["identity"], "batch_rows": None, "published": ()}
+    score(*data, pool, *files, **outputs, **about)
 
 
 if __name__ == "__main__":
