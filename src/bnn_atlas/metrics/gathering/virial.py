@@ -146,8 +146,8 @@ def balance_measurements(
 def differences_of(pool: Draws, rescalings: Sequence[Rescaling], max_bytes: int, of: int | None = None) -> np.ndarray:
     """|u|^2 - |v|^2 [C, s, rescaling] at evenly spread draws of each chain; `of` chains of the run, if not of the pool.
 
-    At most `MOST_DRAWS` draws of a chain, and of all chains so many that there are at most `MOST_DIFFERENCES`, but at
-    least 10.
+    Each chain has at most `MOST_DRAWS` draws, or fewer with many chains: about `MOST_DIFFERENCES` values in all, but no
+    fewer than 10 draws per chain.
     """
     signs = np.zeros((pool.layout.size, len(rescalings)))
     for number, one in enumerate(rescalings):
