@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bnn_atlas.claims.rules import Verdict, decide
+from bnn_atlas.config.claims.claim import Relation
 
 AGREES, DIFFERS, UNSURE, HOLDS, SMALLER, NOT = (
     Verdict.AGREES, Verdict.DIFFERS, Verdict.CANNOT_TELL, Verdict.HOLDS, Verdict.SMALLER, Verdict.DOES_NOT_HOLD
@@ -48,10 +49,10 @@ AGREES, DIFFERS, UNSURE, HOLDS, SMALLER, NOT = (
     ],
 )
 def test_a_verdict_follows_from_the_difference_its_error_and_the_size(
-    relation: str, d: float, error: float | None, size: float, verdict: Verdict
+    relation: Relation, d: float, error: float | None, size: float, verdict: Verdict
 ) -> None:
     limits = {"bound": size} if relation.startswith("at_") else {"size": size}
-    found = decide(relation, d, error, **limits)  # type: ignore[arg-type]
+    found = decide(relation, d, error, **limits)
     assert found.verdict == verdict
     assert bool(found.reason.partition("at the limit")[0]) == (verdict not in (AGREES, HOLDS))
     if verdict is NOT and relation in ("above", "below"):
@@ -76,9 +77,9 @@ def test_a_verdict_follows_from_the_difference_its_error_and_the_size(
     ],
 )
 def test_a_verdict_nearer_to_its_limit_than_its_error_says_so(
-    relation: str, d: float, error: float | None, verdict: Verdict, note: str
+    relation: Relation, d: float, error: float | None, verdict: Verdict, note: str
 ) -> None:
-    found = decide(relation, d, error, 0.1)  # type: ignore[arg-type]
+    found = decide(relation, d, error, 0.1)
     assert found.verdict == verdict
     assert found.reason.endswith(note)
     assert bool(note) == ("at the limit" in found.reason)
@@ -98,8 +99,10 @@ def test_a_verdict_nearer_to_its_limit_than_its_error_says_so(
         ("alike", 0.15, 0.45, NOT),
     ],
 )
-def test_the_bias_of_finite_draws_has_a_sign(relation: str, d: float, at_infinity: float, verdict: Verdict) -> None:
-    found = decide(relation, d, 0.01, 0.1, None, at_infinity)  # type: ignore[arg-type]
+def test_the_bias_of_finite_draws_has_a_sign(
+    relation: Relation, d: float, at_infinity: float, verdict: Verdict
+) -> None:
+    found = decide(relation, d, 0.01, 0.1, None, at_infinity)
     assert found.verdict == verdict
 
 
