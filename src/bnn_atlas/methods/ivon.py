@@ -163,7 +163,7 @@ def build_ivon(config: IVONConfig, posterior: Posterior, data: PosteriorData) ->
 
 
 UNLEARNED = 0.1
-"""Mean change of the log precisions below which a fit has learned nothing of the curvature."""
+"""Mean change of the log curvature below which a fit has learned nothing of it."""
 
 
 class _Estimate(NamedTuple):

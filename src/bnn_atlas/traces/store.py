@@ -267,29 +267,15 @@ def shorten(source: Path, destination: Path, draws: int, attributes: Mapping[str
     if destination.exists():
         shutil.rmtree(destination)
     with atomic(destination) as temporary:
-        writer = TraceWriter.create(
-            temporary,
-            chains=trace.chains,
-            draws=draws,
-            layout=trace.layout,
-            statistics={name: kind.name for name, kind in trace.statistics.items()},
-            segment=trace.segment,
-            chain_ids=trace.chain_ids,
-            attributes={**trace.attributes, **attributes},
-            dtype=trace.dtype.name,
-        )
-        group = writer.chains_per_chunk
-        for segment in range(writer.segments):
-            draw_idx = slice(segment * writer.segment, min((segment + 1) * writer.segment, draws))
-            rows = (trace.read(slice(i, i + group), draw_idx) for i in range(0, trace.chains, group))
-            writer.write_rows(segment, rows, {name: trace.statistic(name, None, draw_idx) for name in trace.statistics})
+        first = trace.select(draws=slice(0, draws))
+        write_trace(temporary, first, {**trace.attributes, **attributes}, trace.segment)
 
 
-def write_trace(path: Path, source: Draws, attributes: Mapping[str, Any]) -> None:
+def write_trace(path: Path, source: Draws, attributes: Mapping[str, Any], segment: int | None = None) -> None:
     """Write draws of all parameters and their statistics as one trace with these attributes, numbered from 0.
 
-    Up to `WRITTEN_BYTES` of one chain are a segment; a group of chains of one segment is in memory at a time. Raises
-    TraceError if there is a trace at `path`, or one cannot be read or written.
+    A segment has `segment` draws or, if this is not given, up to `WRITTEN_BYTES` of one chain; a group of chains of one
+    segment is in memory at a time. Raises TraceError if there is a trace at `path`, or one cannot be read or written.
     """
     room = WRITTEN_BYTES // (source.size * source.dtype.itemsize)
     writer = TraceWriter.create(
@@ -298,13 +284,13 @@ def write_trace(path: Path, source: Draws, attributes: Mapping[str, Any]) -> Non
         draws=source.draws,
         layout=source.layout,
         statistics={name: kind.name for name, kind in source.statistics.items()},
-        segment=max(1, min(source.draws, LONGEST_SEGMENT, room)),
+        segment=segment or max(1, min(source.draws, LONGEST_SEGMENT, room)),
         chain_ids=source.chain_ids,
         attributes=attributes,
         dtype=source.dtype.name,
     )
     group = writer.chains_per_chunk
-    for segment in range(writer.segments):
-        draw_idx = slice(segment * writer.segment, min((segment + 1) * writer.segment, source.draws))
+    for number in range(writer.segments):
+        draw_idx = slice(number * writer.segment, min((number + 1) * writer.segment, source.draws))
         rows = (source.read(slice(i, i + group), draw_idx) for i in range(0, source.chains, group))
-        writer.write_rows(segment, rows, {name: source.statistic(name, None, draw_idx) for name in source.statistics})
+        writer.write_rows(number, rows, {name: source.statistic(name, None, draw_idx) for name in source.statistics})

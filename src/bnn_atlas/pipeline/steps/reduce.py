@@ -45,7 +45,7 @@ from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.grids import bivariate_grids, layer_pairs
 from bnn_atlas.traces.pool import Pool
 from bnn_atlas.traces.reduced import write_reduced
-from bnn_atlas.traces.store import TraceWriter, open_trace
+from bnn_atlas.traces.store import open_trace, write_trace
 from bnn_atlas.traces.subset import subset_to_parquet
 
 SUMMARY, VIRIAL, EXCHANGE, TALLIES, THINNED = "summary.npz", "virial.npz", "exchange.npz", "tallies.npz", "thinned.zarr"
@@ -109,7 +109,7 @@ def reduce_block(
         for name, settings in subset.items():
             write_subset(trace, settings, folder / f"subset-{name}.parquet")
         if not isinstance(keep_draws, str):
-            _thin(trace, folder / THINNED, keep_draws["every"])
+            write_trace(folder / THINNED, trace.select(thinning=keep_draws["every"]), trace.attributes)
         scalars = scalars_of_run(trace.size, chains, trace.draws, itemsize)
         write_reduced(folder, trace, scalars, {**attributes, PREDICTED_BY: code_of_predictions(problem.config)})
 
@@ -156,20 +156,3 @@ def write_subset(draws: Draws, settings: Mapping[str, Any], destination: Path) -
     if len(numbers):
         steps = settings["draws"] and slice(*settings["draws"])
         subset_to_parquet(draws.select(**{**settings, "chains": numbers.tolist(), "draws": steps}), destination)
-
-
-def _thin(trace: Draws, destination: Path, every: int) -> None:
-    """Write every n-th draw of a trace, with all parameters and statistics, as a trace."""
-    chosen = trace.select(thinning=every)
-    writer = TraceWriter.create(
-        destination,
-        chains=chosen.chains,
-        draws=chosen.draws,
-        layout=trace.layout,
-        statistics={name: kind.name for name, kind in trace.statistics.items()},
-        segment=chosen.draws,
-        chain_ids=trace.chain_ids,
-        attributes=trace.attributes,
-        dtype=trace.dtype.name,
-    )
-    writer.write(0, chosen.read(), {name: chosen.statistic(name) for name in trace.statistics})
