@@ -9,7 +9,7 @@ from bnn_atlas.config.methods.gaussian import IVONConfig
 from bnn_atlas.config.parts.posterior import GaussianLikelihood, MLPConfig
 from bnn_atlas.config.parts.priors import LaplacePrior, NormalFlatBiasPrior, NormalPrior
 from bnn_atlas.config.runs.studies import RunConfig
-from bnn_atlas.methods.ivon import UNLEARNED, build_ivon
+from bnn_atlas.methods.ivon import build_ivon
 from bnn_atlas.posterior.density import build_posterior, posterior_data
 from bnn_atlas.runner.segments import noted
 from tests.config.folders import RUN
@@ -121,7 +121,7 @@ def test_a_fit_that_learned_nothing_of_the_curvature_says_so(memory, learned, ca
     hessian = (1 / np.asarray(found.state.q.sigma, np.float64) ** 2 - 1 / 0.64) / 30
     change = np.abs(np.log(hessian / 8.0)).mean()
     np.testing.assert_allclose(found.statistics["curvature_change"], change, rtol=1e-3, atol=1e-5)
-    assert (change > UNLEARNED) == learned
+    assert (change > config.unlearned) == learned
     assert ("has learned nothing of the curvature" in caplog.text) != learned
 
 

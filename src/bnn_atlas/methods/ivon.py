@@ -63,7 +63,7 @@ def build_ivon(config: IVONConfig, posterior: Posterior, data: PosteriorData) ->
 
     One more statistic is `curvature_change`, the mean over parameters of |log(h / h0)|: how far the curvature in the
     precision h + delta of q is from where it started. Near 0, the fit has learned nothing of the curvature, and its
-    spread is what `hessian_init` says; below `UNLEARNED` the log says so. The fit is `mean` and `sd`, both [P].
+    spread is what `hessian_init` says; below `IVONConfig.unlearned` the log says so. The fit is `mean` and `sd` [P].
 
     Raises:
         ValueError: the prior is not normal, or a mini-batch is larger than the data.
@@ -146,7 +146,7 @@ def build_ivon(config: IVONConfig, posterior: Posterior, data: PosteriorData) ->
 
     def report(state: VariationalState, kept: np.ndarray | None) -> VariationalState:
         moved = float(change(state.optimiser))
-        if moved < UNLEARNED:
+        if moved < config.unlearned:
             log.warning(
                 "the curvature of a fit (IVON) is within %.2g%% of that at its start, on average: it has learned "
                 "nothing of the curvature; give it more epochs, a lower hessian_momentum or another hessian_init",
@@ -160,10 +160,6 @@ def build_ivon(config: IVONConfig, posterior: Posterior, data: PosteriorData) ->
         sampling._replace(step=with_change(sampling, measured=True)),
     )
     return method._replace(phases=phases, statistics={**method.statistics, "curvature_change": Statistic("last")})
-
-
-UNLEARNED = 0.1
-"""Mean change of the log curvature below which a fit has learned nothing of it."""
 
 
 class _Estimate(NamedTuple):

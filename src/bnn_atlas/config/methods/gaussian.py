@@ -106,6 +106,10 @@ class IVONConfig(VariationalSettings):
     builder = "bnn_atlas.methods.ivon:build_ivon"
     centre = "mean"
 
+    unlearned: ClassVar[float] = 0.1
+    """Mean change of the log curvature since the start below which a fit has learned nothing of it: a Hessian that
+    follows the data is not within 10 % of the number at which every parameter starts."""
+
     kind: Literal["ivon"] = "ivon"
     epochs: Count = 200
     """Passes over the training rows."""

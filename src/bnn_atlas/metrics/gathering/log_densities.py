@@ -87,7 +87,7 @@ def course_measurements(courses: Mapping[str, np.ndarray], kept: np.ndarray) -> 
                 scale = max(1.0, abs(float(tenth.mean()))) if name == "kl" else 1.0
                 found[chain] = Change(change.value / scale, change.error / scale)
         if found:
-            chain, change = max(found.items(), key=lambda one: _size(metric, one[1], falls=falls))
+            chain, change = max(found.items(), key=lambda one: size_of(metric, one[1], falls=falls))
             parts = (name.replace("_", " ") * (metric == LOSS), f"last tenth of the {unit} minus the {before}")
             worst = f"chain {chain}, the worst of {len(found)}" * (len(found) > 1)
             note = joined(*parts, "relative to its size" * (name == "kl"), worst)
@@ -115,7 +115,7 @@ SMALL_CHANGE = {"bound_late_change": 1.0, GAIN: 1.0, "kl_late_change": 0.01, LOS
 per row of a loss."""
 
 
-def _size(metric: str, change: Change, *, falls: bool) -> tuple[bool, float]:
+def size_of(metric: str, change: Change, *, falls: bool) -> tuple[bool, float]:
     """Whether a change is beyond what is fine, and its size in the direction that counts; the larger is the worse."""
     size = -change.value if falls else abs(change.value)
     return size > max(LATE_CHANGE * change.error, SMALL_CHANGE[metric]), size

@@ -9,8 +9,16 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.methods.gaussian import IVONConfig
 from bnn_atlas.config.methods.registry import method
-from bnn_atlas.metrics.gathering.log_densities import LATE_CHANGE, OPTIMAL, SMALL_CHANGE, VALIDATION_LOSS
+from bnn_atlas.metrics.gathering.log_densities import (
+    LATE_CHANGE,
+    OPTIMAL,
+    SMALL_CHANGE,
+    VALIDATION_LOSS,
+    Change,
+    size_of,
+)
 
 
 class Status(Enum):
@@ -91,9 +99,8 @@ NOISES = ("noise_sd", OPTIMAL)
 NOISE_OF_FIT = Thresholds(0.05, 0.15)
 """Relative difference between the single noise parameter of a fit and the noise that maximises the objective for the
 functions of the fit. 250 draws determine the optimal noise to about 1 %."""
-LEARNED = Thresholds(0.1, 0.1, falling=True)
-"""Mean change of the log curvature of IVON since the start of the fit: a Hessian that follows the data is not within
-10 % of the number at which every parameter starts."""
+LEARNED = Thresholds(IVONConfig.unlearned, IVONConfig.unlearned, falling=True)
+"""Mean change of the log curvature of IVON since the start of the fit."""
 ENERGY = Thresholds(5e-4, 0.5)
 """Energy variance per dimension of an unadjusted sampler: at 5e-4 (BlackJAX's default), the variances of a Gaussian
 with equal variances are accurate to 5 percent; MILE's tuning starts at 0.5."""
@@ -382,12 +389,12 @@ def settled_check(rows: Values) -> Check | None:
         change, error = _value(rows, metric), _error(rows, metric)
         if not np.isnan(change):
             # A loss on validation rows that rises has ended the training, and the best epoch is kept.
-            size = -change if validated and metric == "loss_late_change" else abs(change)
-            bad = size > max(LATE_CHANGE * error, SMALL_CHANGE[metric])
+            falls = validated and metric == "loss_late_change"
+            bad, _ = size_of(metric, Change(change, error), falls=falls)
             judge(f"{what} changes by {change:+.3g} \N{PLUS-MINUS SIGN} {error:.2g} {unit} in the last tenth", bad)
             small.append(limit.format(SMALL_CHANGE[metric]))
     gain, error = _value(rows, "bound_gain"), _error(rows, "bound_gain")
-    below = gain < -max(LATE_CHANGE * error, SMALL_CHANGE["bound_gain"])
+    below, _ = size_of("bound_gain", Change(gain, error), falls=True)
     if below:
         judge(f"the bound is {-gain:.3g} \N{PLUS-MINUS SIGN} {error:.2g} nats below that of the start", True)
     if not known:
