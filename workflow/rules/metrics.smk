@@ -24,14 +24,9 @@ rule metrics:
     resources:
         runtime=120,
     params:
-        **named(published=lambda w: list(ATLAS.studies[w.study].config.published)),
-        **named(prior_sd=lambda w: INPUTS.run(w).config.prior_sd),
-        **run_settings(INPUTS, "model", "temperature"),
+        **score_settings(INPUTS),
         **row_settings(INPUTS),
-        draws=lambda w: {
-            "batch_rows": getattr(INPUTS.run(w).config.method, "batch_size", None),
-            **INPUTS.scored_draws(w),
-        },
+        draws=INPUTS.scored_draws,
     message:
         "Scoring {wildcards.run} (split {wildcards.split})"
     script:

@@ -21,6 +21,7 @@ from bnn_atlas.pipeline.params import (
     named,
     row_settings,
     run_settings,
+    score_settings,
     told,
 )
 from bnn_atlas.pipeline.paths import Paths

@@ -320,19 +320,6 @@ class Inputs:
                             section[digest(settings)] = settings.model_dump(mode="json")
         return {"prior_sd": run.config.prior_sd, **found}
 
-    def scoring(self, w: Wildcards) -> dict[str, Any]:
-        """The settings of a run with which its draws are scored, as the rule `metrics` has them."""
-        run = self.run(w).config
-        return {
-            "published": list(self.atlas.studies[w.study].config.published),
-            "prior_sd": run.prior_sd,
-            "model": run.model.model_dump(mode="json"),
-            "temperature": run.temperature,
-            "identity": self.identity(w),
-            "marks": self.marks(w),
-            "batch_rows": getattr(run.method, "batch_size", None),
-        }
-
     def identity(self, w: Wildcards) -> dict[str, Any]:
         """First columns of a run's rows in the tables."""
         run = self.run(w)

@@ -27,6 +27,18 @@ def run_settings(inputs: Inputs, *fields: str) -> dict[str, Param]:
     return {field: _field(inputs, field, name) for field, name in names.items()}
 
 
+def score_settings(inputs: Inputs) -> dict[str, Param]:
+    """Params of what the scores of a run depend on besides its draws, its predictions and `row_settings`."""
+    return {
+        **run_settings(inputs, "model", "temperature"),
+        **named(
+            published=lambda w: list(inputs.atlas.studies[w.study].config.published),
+            prior_sd=lambda w: inputs.run(w).config.prior_sd,
+            batch_rows=lambda w: getattr(inputs.run(w).config.method, "batch_size", None),
+        ),
+    }
+
+
 def row_settings(inputs: Inputs) -> dict[str, Param]:
     """Params of a rule that writes rows of a run's metrics: the rows' first columns, and the marks for every note."""
     return named(identity=inputs.identity, marks=inputs.marks)

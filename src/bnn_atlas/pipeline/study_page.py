@@ -1,6 +1,6 @@
 """Input of a study's page, as plain data: the files that may exist, and how they are made."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +14,8 @@ from bnn_atlas.inference.fingerprint import code_of_draws
 from bnn_atlas.kept import FOLDER, blocks_of
 from bnn_atlas.pipeline.claims import about_claims, claimed_studies, compared_predictions
 from bnn_atlas.pipeline.figures import Figure, Figures
-from bnn_atlas.pipeline.inputs import Inputs
-from bnn_atlas.pipeline.params import run_settings
+from bnn_atlas.pipeline.inputs import Inputs, Wildcards
+from bnn_atlas.pipeline.params import Param, row_settings, run_settings, score_settings
 from bnn_atlas.pipeline.paths import Paths
 from bnn_atlas.provenance import fingerprint
 
@@ -150,9 +150,7 @@ def _run(run: Run, atlas: Atlas, inputs: Inputs) -> dict[str, Any]:
     for split in range(run.config.split.count):
         w = SimpleNamespace(study=run.study, run=run.name, split=str(split), block="0")
         folder = inputs.paths.of(run, split) + "/"
-        settings = inputs.of_block(w)
-        for param in run_settings(inputs, *OF_DRAWS).values():
-            settings |= param(w)
+        settings = inputs.of_block(w) | _values(run_settings(inputs, *OF_DRAWS), w)
         starts = inputs.starts(w)
         so_far = None
         if run.config.reduces_draws:
@@ -161,7 +159,7 @@ def _run(run: Run, atlas: Atlas, inputs: Inputs) -> dict[str, Any]:
                 "split": inputs.split(w),
                 "posterior": run.config.posterior.model_dump(mode="json"),
                 "chains": run.config.chains,
-                "scores": inputs.scoring(w),
+                "scores": _values({**score_settings(inputs), **row_settings(inputs)}, w),
             }
         splits.append(
             {
@@ -182,6 +180,10 @@ def _run(run: Run, atlas: Atlas, inputs: Inputs) -> dict[str, Any]:
         "reductions": "; ".join(run.reductions),
         "splits": splits,
     }
+
+
+def _values(params: Mapping[str, Param], w: Wildcards) -> dict[str, Any]:
+    return {name: value for param in params.values() for name, value in param(w).items()}
 
 
 def _figure(figure: Figure, atlas: Atlas) -> dict[str, Any]:
