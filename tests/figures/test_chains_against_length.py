@@ -23,7 +23,9 @@ def run(folder: Path, *, converged: bool = True, metrics: tuple[str, ...] = ("ac
         for name, more, error in (("_chain_mean_cumulative_draws", 0.0, 0.03), ("_cumulative_draws", 0.1, np.nan))
         for k in DRAWS
     ]
-    write_rows(one.files["table"], pd.concat([table, *rows], ignore_index=True))
+    curves = pd.concat(rows, ignore_index=True)
+    others = table[~table["metric"].isin(curves["metric"])]
+    write_rows(one.files["table"], pd.concat([others, curves], ignore_index=True))
     return one
 
 
