@@ -123,6 +123,8 @@ def test_a_claim_says_on_which_runs_of_a_figure_it_leans(tmp_path: Path) -> None
         ({"column": "c", "take": "max", "where": {"kind": "a"}}, 2.0),
         ({"column": "stop", "take": "share_given"}, 1 / 3),
         ({"column": "c", "take": "min"}, 1.0),
+        ({"column": "c", "where": {"chain": "2.0"}}, 3.0),
+        ({"column": "c", "where": {"chain": "2"}, "percent": True}, 0.03),
     ],
 )
 def test_what_is_taken_of_the_rows(tmp_path: Path, wanted: dict[str, Any], value: float) -> None:

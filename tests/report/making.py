@@ -22,6 +22,7 @@ STUDY = {
     "cites": "Nobody, 2000",
     "could_be_read": "Only Table 1 could be read.",
     "families": {},
+    "no_claim": {"Table 2/*": "no run can have it"},
     "findings": [
         {"statement": "Few errors are made", "claims": ["error", "growth"], "caveat": "One seed."},
         {"statement": "Errors are gone", "claims": ["gone", "growth", "error"]},

@@ -78,11 +78,11 @@ def test_claims_are_on_a_page_of_their_own(page: Path) -> None:
     found = text(page, "claims")
     assert re.findall(r"^## (.+)$", found, re.MULTILINE) == [
         "Read in published files", "This project's own questions", "Read in tables", "Read in the text", "Causes",
-        "To run",
-        "What scale laptop reduces",
+        "To run", "Published numbers without a claim", "What scale laptop reduces",
     ]  # fmt: skip
     assert found.count("chains: 1000") == 1, "what is reduced is named once"
     assert "\n- snakemake --cores 2 gone: a \\| b\n" in found
+    assert "\n- Table 2/\\*: no run can have it\n" in found
     assert "| [It grows by −0.3](#growth) | another rule | proved | a run | 0.5 |" in found
 
 

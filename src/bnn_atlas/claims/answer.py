@@ -327,8 +327,7 @@ def figure_value(csv: Path, wanted: FigureValue) -> tuple[float, float | None, s
     if missing := [name for name in (wanted.column, *wanted.where) if name not in table.columns]:
         raise ClaimError(f"{csv}: no column {', '.join(missing)}; it has {', '.join(table.columns)}")
     for column, value in wanted.where.items():
-        numbers = not isinstance(value, str) and pd.api.types.is_numeric_dtype(table[column])
-        table = table[table[column] == value if numbers else table[column].astype(str) == str(value)]
+        table = table[_matches(table[column], value)]
     if table.empty:
         raise MissingRowError(f"{csv.name}: no row matches {wanted.text}")
     value = _taken(table[wanted.column], wanted, csv)
@@ -347,7 +346,15 @@ def figure_value(csv: Path, wanted: FigureValue) -> tuple[float, float | None, s
     return value, jackknife(np.array(left_out)), f"mean of {len(left_out)} {REPETITIONS[over]}"
 
 
+def _matches(column: pd.Series, value: str | float) -> pd.Series:
+    """Where a column has a value: as numbers if both are numbers, else as text."""
+    number = pd.to_numeric(value, errors="coerce")
+    numbers = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column) and pd.notna(number)
+    return column == number if numbers else column.astype(str) == str(value)
+
+
 def _taken(values: pd.Series, wanted: FigureValue, csv: Path) -> float:
+    values = values / 100 if wanted.percent else values
     if wanted.take == "share_given":
         return float(values.notna().mean())
     different: Sequence[float] = values.unique().tolist()

@@ -32,6 +32,7 @@ def about_claims(atlas: Atlas, study: str) -> dict[str, Any]:
         "cites": claims.paper,
         "could_be_read": claims.could_be_read or "",
         "families": claims.families,
+        "no_claim": claims.no_claim,
         "findings": [finding.model_dump(mode="json") for finding in claims.findings],
     }
 

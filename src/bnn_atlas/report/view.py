@@ -254,6 +254,8 @@ class StudyView(NamedTuple):
     """Of all claims or, with `count_here`, of those that results made here answer."""
     origins: dict[Origin, int]
     """Where answers come from -> number of claims."""
+    no_claim: dict[str, list[str]]
+    """Why no claim is about published numbers -> their keys, in which `*` stands for any text."""
     count_here: bool
     posterior: str
     cards: list[Card]
@@ -339,7 +341,8 @@ def study_view(
     Args:
         study: `name`, `title`, `paper`, `differences` (a sentence each), `findings` (fields of
             `config.claims.load.Finding`), `cites` (what claims cite unless they are from elsewhere), `could_be_read`
-            (of the paper) and `families` (claim -> the family that it belongs to).
+            (of the paper), `families` (claim -> the family that it belongs to) and `no_claim` (key of published
+            numbers -> why no claim is about them).
         scale: name of the scale.
         command: the commands that make the results.
         files: the PNG, CSV and LaTeX files of all figures, named after the figure.
@@ -380,6 +383,9 @@ def study_view(
         behind = [claim for claim in counting if claim.name in one["claims"]]
         (cards if behind else elsewhere).append(_card(one, behind or found, measured, pictures))
     counts = count(counting)
+    no_claim: dict[str, list[str]] = {}
+    for key, why in study["no_claim"].items():
+        no_claim.setdefault(why, []).append(key)
     made = made_on(jobs, study["name"], entries)
     marks = {place: _mark(one, count_here) for place, one in origins.items()}
     ran = _runs(table, rows, made, shown, Path(diagnostics), marks)
@@ -400,6 +406,7 @@ def study_view(
         count_here=count_here,
         posterior=_posterior(ran, counting),
         cards=[card for card in cards if card.claim.read_in != OWN],
+        no_claim=no_claim,
         own=[card for card in cards if card.claim.read_in == OWN],
         elsewhere=elsewhere,
         forest=_forest(counting),

@@ -1,5 +1,6 @@
 """Claims of a file: families and published numbers, and the mistakes in them."""
 
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,11 @@ import pytest
 import yaml
 
 from bnn_atlas.config.claims.claim import Claim, cannot_agree, cannot_fail
-from bnn_atlas.config.claims.load import ClaimsConfig, load_claims
+from bnn_atlas.config.claims.load import ClaimEntry, ClaimsConfig, Families, load_claims
+from bnn_atlas.config.language.reading import read_yaml
 from bnn_atlas.config.runs.studies import Study, by_name
 from bnn_atlas.config.settings import load_atlas, load_study
-from bnn_atlas.published import COLUMNS
+from bnn_atlas.published import COLUMNS, FOLDER, read_published
 from tests.config.folders import CLAIM, DATASETS, refused, run_edit, study_file
 from tests.copies import PUBLISHED, REPOSITORY
 
@@ -352,6 +354,32 @@ def test_a_file_with_such_a_claim_is_refused_with_all_of_them(tmp_path: Path, st
     with refused("claims.a: coverage lies", "claims.c: coverage lies") as error:
         load(tmp_path, study, {"a": wide, "b": wide | {"size": 0.1}, "c": wide})
     assert "claims.b" not in str(error.value)
+
+
+def without_claim(numbers: dict[str, Any], claims: dict[str, Any], no_claim: dict[str, str]) -> list[str]:
+    """Published numbers that no claim names and for whose absence the file gives no reason."""
+    claimed = Families(claims, tuple(ClaimEntry.model_fields), numbers, "").published
+    return [key for key in numbers if key not in claimed and not any(fnmatch(key, one) for one in no_claim)]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_every_published_number_has_a_claim_or_a_reason_why_it_has_none(name: str) -> None:
+    numbers = read_published(FOLDER / f"{name}.csv")
+    file = read_yaml(REPOSITORY / "config" / "claims" / f"{name}.yaml")
+    no_claim = file.get("no_claim", {})
+    assert without_claim(numbers, file["claims"], no_claim) == []
+    named = next(iter(numbers))
+    bare = {key: claim for key, claim in file["claims"].items() if "published" not in claim}
+    assert named in without_claim(numbers, bare, {}), "without claims, numbers are missing"
+
+
+def test_a_number_has_a_claim_or_a_reason_why_it_has_none_but_not_both(tmp_path: Path, study: Study) -> None:
+    claims = {"one": CLAIM | {"relation": "at_most", "published": "table/one/1/rmse"}}
+    assert load(tmp_path, study, claims, no_claim={"table/one/4/*": "no run"}).no_claim == {"table/one/4/*": "no run"}
+    with refused("no_claim.table/two/4/*: no such number in config/published"):
+        load(tmp_path, study, claims, no_claim={"table/two/4/*": "no run"})
+    with refused("no_claim.table/one/*: a claim is about 'table/one/1/rmse'; take it out of no_claim"):
+        load(tmp_path, study, claims, no_claim={"table/one/*": "no run"})
 
 
 def counted_twice(claims: ClaimsConfig, study: Study) -> list[list[str]]:

@@ -70,7 +70,7 @@ class Results:
             "about": {
                 "study": {
                     "name": "small", "title": "A study", "paper": "Nobody, 2000", "differences": [], "findings": [],
-                    "cites": "Nobody, 2000", "could_be_read": "", "families": {},
+                    "cites": "Nobody, 2000", "could_be_read": "", "families": {}, "no_claim": {},
                 },
                 "scale": "laptop",
                 "rows": [{"run": run, "entry": run, "dataset": "airfoil", "reductions": ""} for run in ("one", "two")],

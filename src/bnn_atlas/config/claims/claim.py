@@ -39,6 +39,8 @@ class FigureValue(Model):
     take: Literal["only", "mean", "median", "min", "max", "share_given"] = "only"
     """How the number is computed from these rows: `only` needs exactly one row, and `share_given` is the fraction of
     rows in which the column is not empty."""
+    percent: bool = False
+    """Whether the column is in %; the claim is then about the fraction."""
 
     @property
     def text(self) -> str:

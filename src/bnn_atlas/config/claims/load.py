@@ -1,5 +1,6 @@
 """Read the claims file of a study, expand its families of claims, and check the claims against runs and figures."""
 
+import fnmatch
 import inspect
 import itertools
 import math
@@ -52,6 +53,8 @@ class Families:
         """
         self.claims: dict[str, Any] = {}
         """Name -> claim, without `for`."""
+        self.published: set[str] = set()
+        """Keys of the published numbers that claims name."""
         self._written: dict[str, tuple[tuple[Any, ...], dict[str, tuple[Any, ...]]]] = {}
         for entry, data in entries.items():
             place = f"{where}: claims.{entry}"
@@ -68,7 +71,9 @@ class Families:
                     _check_free(row, place)
                 _check_used(row, fields, (entry, own), place)
                 if "published" in own:
-                    own["published"] = _published(own["published"], known, numbers, place, is_family)
+                    keys = _keys(own["published"], known, numbers, place, is_family)
+                    self.published.update(keys)
+                    own["published"] = _published([numbers[key] for key in keys], known)
                 if name in self.claims:
                     raise ConfigError(f"{place}: two claims have the name '{name}': put a key of `for` in it")
                 self.claims[name] = _filled(own, known, place) if is_family or "published" in own else own
@@ -131,20 +136,24 @@ def _check_free(row: Mapping[str, Any], where: str) -> None:
             raise ConfigError(f"{where}.for: {what}; use another name, such as '{key}_here'")
 
 
-def _published(
-    key: Any, known: dict[str, Any], numbers: Mapping[str, Number], where: str, is_family: bool
-) -> dict[str, Any]:
-    """The published number of a claim; `known` receives its text, its text without the sign, and its error's text."""
-    if not isinstance(key, str):
-        raise ConfigError(f"{where}.published = {key!r}: give the key of a published number, as text")
-    found = []
-    for name in (_filled(key, known, where) if is_family else key).split(MINUS):
+def _keys(
+    given: Any, known: Mapping[str, Any], numbers: Mapping[str, Number], where: str, is_family: bool
+) -> list[str]:
+    """The keys of the published number of a claim, or of the two of which it is the difference."""
+    if not isinstance(given, str):
+        raise ConfigError(f"{where}.published = {given!r}: give the key of a published number, as text")
+    found = str(_filled(given, known, where) if is_family else given).split(MINUS)
+    for name in found:
         if name not in numbers:
             near = did_you_mean(name, numbers)
             raise ConfigError(f"{where}.published: no number '{name}' in config/published{near}; add a row for it")
-        found.append(numbers[name])
     if len(found) > 2:
         raise ConfigError(f"{where}.published: give one number or the difference of two, not {len(found)} numbers")
+    return found
+
+
+def _published(found: Sequence[Number], known: dict[str, Any]) -> dict[str, Any]:
+    """The published number of a claim; `known` receives its text, its text without the sign, and its error's text."""
     value: Decimal = found[0].value - found[1].value if len(found) > 1 else found[0].value
     error, of_mean, reading = (_both(found, name) for name in ("error", "of_mean", "read_off"))
     printed = found[0].error if len(found) == 1 else None
@@ -316,6 +325,8 @@ class ClaimsFile(Model):
     begins with it."""
     findings: dict[str, FindingEntry] = Field(default_factory=dict)
     """Name -> finding. The results page begins with these (about ten); claims refer to them by name."""
+    no_claim: dict[str, Text] = Field(default_factory=dict)
+    """Key of a published number -> why no claim is about it. `*` in a key stands for any text, `[ab]` for a or b."""
     steps: dict[str, StepEntry] = Field(default_factory=dict)
     """Target -> step. Each step checks some of the claims; list the quickest step first."""
     claims: dict[str, ClaimEntry]
@@ -347,6 +358,7 @@ class ClaimsConfig(Model):
 
     paper: str
     could_be_read: str | None = None
+    no_claim: dict[str, str] = Field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     steps: dict[str, Step] = Field(default_factory=dict)
     claims: dict[str, Claim]
@@ -373,6 +385,7 @@ def load_claims(path: Path, study: Study) -> ClaimsConfig:
         families = Families(entries, tuple(ClaimEntry.model_fields), _numbers(path), str(path))
     file = validated(ClaimsFile, data | {"claims": families.claims}, str(path), families.lines(path))
     with with_lines(path, lines=families.lines):
+        _check_no_claim(file.no_claim, _numbers(path), families.published, path)
         claims = _whole(file, path, {name: str(families.place(["claims", name])[1]) for name in families.claims})
         _check(claims, study, path)
     return claims
@@ -415,11 +428,23 @@ def _whole(file: ClaimsFile, path: Path, families: dict[str, str]) -> ClaimsConf
     return ClaimsConfig(
         paper=file.paper,
         could_be_read=file.could_be_read,
+        no_claim=file.no_claim,
         findings=tuple(findings),
         steps=steps,
         claims=claims,
         families=families,
     )
+
+
+def _check_no_claim(given: Mapping[str, str], numbers: Mapping[str, Number], claimed: set[str], path: Path) -> None:
+    """Reject keys without a claim that no published number has, or that a claim names."""
+    for key in given:
+        found = fnmatch.filter(numbers, key)
+        if not found:
+            near = did_you_mean(key, numbers)
+            raise ConfigError(f"{path}: no_claim.{key}: no such number in config/published{near}")
+        if both := sorted(claimed.intersection(found)):
+            raise ConfigError(f"{path}: no_claim.{key}: a claim is about '{both[0]}'; take it out of no_claim")
 
 
 def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
