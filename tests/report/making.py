@@ -161,8 +161,12 @@ def partly_made_here(folder: Path) -> StudyView:
 
 def write_judged(path: Path, **changes: dict[str, Any]) -> Path:
     """Write the table of claims."""
-    rows = [{**CLAIM, "claim": name, **claim, **changes.get(name, {})} for name, claim in CLAIMS.items()]
-    pd.DataFrame(rows).to_parquet(path)
+    return write_claims(path, {name: {**claim, **changes.get(name, {})} for name, claim in CLAIMS.items()})
+
+
+def write_claims(path: Path, claims: dict[str, dict[str, Any]]) -> Path:
+    """Write a table of these claims."""
+    pd.DataFrame([{**CLAIM, "claim": name, **claim} for name, claim in claims.items()]).to_parquet(path)
     return path
 
 

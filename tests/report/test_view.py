@@ -10,9 +10,19 @@ from bnn_atlas.config.claims.claim import Relation
 from bnn_atlas.report.page import write_page
 from bnn_atlas.report.site import write_site
 from bnn_atlas.report.text import KINDS, SIZES, duration, in_order
-from bnn_atlas.report.view import ELSEWHERE, HERE, Card, StudyView, _posterior
+from bnn_atlas.report.view import ELSEWHERE, HERE, MOST_ROWS, Card, StudyView, _posterior
 from tests.claims.making import row, table
-from tests.report.making import ANSWER, REDUCED, STUDY, benchmark, partly_made_here, study, study_jobs, write_judged
+from tests.report.making import (
+    ANSWER,
+    REDUCED,
+    STUDY,
+    benchmark,
+    partly_made_here,
+    study,
+    study_jobs,
+    write_claims,
+    write_judged,
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +56,9 @@ def test_published_numbers_measured_at_a_reduction_are_counted_apart(tmp_path: P
     ]
     view = study(tmp_path, claims=tmp_path / "beyond.parquet")
     assert found[1] in view.sentence
-    assert "gone" not in [mark.claim.name for marks in view.forest.values() for mark in marks], "it is not judged"
+    assert "gone" not in [mark.claim.name for rows in view.forest.values() for row in rows for mark in row], (
+        "it is not judged"
+    )
 
 
 def test_findings_have_the_numbers_of_the_claim_that_decides(view: StudyView) -> None:
@@ -106,11 +118,46 @@ def test_what_is_open_has_distance_cause_experiment_and_cost(view: StudyView) ->
 
 
 def test_the_forest_shows_published_numbers_in_sizes_that_matter(view: StudyView) -> None:
-    marks = {place: [(m.claim.name, m.x, m.low, m.high, m.beyond) for m in of] for place, of in view.forest.items()}
-    assert marks == {
-        "table": [("error", pytest.approx(0.08), pytest.approx(-0.08), pytest.approx(0.24), False)],
-        "file": [("far", -3, -3, -3, True)],
+    marks = {
+        place: [[(m.claim.name, m.x, m.low, m.high, m.beyond) for m in row] for row in of]
+        for place, of in view.forest.items()
     }
+    assert marks == {
+        "table": [[("error", pytest.approx(0.08), pytest.approx(-0.08), pytest.approx(0.24), False)]],
+        "file": [[("far", -3, -3, -3, True)]],
+    }
+
+
+@pytest.mark.parametrize(("number", "rows"), [(MOST_ROWS, MOST_ROWS), (MOST_ROWS + 1, 1)])
+def test_a_family_of_many_numbers_has_one_row_of_the_forest(tmp_path: Path, number: int, rows: int) -> None:
+    names = [f"error_{n}" for n in range(number)]
+    families = {"families": dict.fromkeys(names, "error_{n}"), "findings": []}
+    claims = write_claims(tmp_path / "many.parquet", {name: {} for name in names})
+    view = study(tmp_path, claims=claims, study=STUDY | families)
+    assert [len(row) for row in view.forest["table"]] == [number // rows] * rows
+    write_page(tmp_path / "made", view)
+    told = f"{number} numbers: {number} agree" in (tmp_path / "made" / "forest.svg").read_text("utf-8")
+    assert told == (rows == 1)
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "text"),
+    [
+        (12, 0, "12 of 12 numbers lie below the published ones."),
+        (1, 15, "15 of 16 numbers lie above the published ones."),
+        (6, 0, ""),
+        (9, 3, ""),
+    ],
+)
+def test_a_finding_says_that_its_numbers_lie_on_one_side(tmp_path: Path, below: int, above: int, text: str) -> None:
+    d = {f"error_{n}": -0.02 if n < below else 0.02 for n in range(below + above)}
+    claims = write_claims(tmp_path / "sides.parquet", {name: {"d": value} for name, value in d.items()})
+    findings = {"findings": [{"statement": "One", "claims": list(d)}]}
+    view = study(tmp_path, claims=claims, study=STUDY | findings)
+    assert view.cards[0].one_side == text
+    write_page(tmp_path / "made", view)
+    page = (tmp_path / "made" / "README.md").read_text("utf-8")
+    assert (text in page, "the published ones." in page) == (True, bool(text))
 
 
 def test_what_is_reduced_is_said_once(view: StudyView) -> None:
@@ -203,7 +250,7 @@ def test_a_finding_is_mixed_if_its_main_claim_speaks_for_less_than_half(
     view: StudyView, main: str, others: list[str], outcome: str
 ) -> None:
     claim = view.claims[0]._replace(verdict=main)
-    assert Card("One", claim, in_order([main, *others]), "", "").outcome == outcome
+    assert Card("One", claim, in_order([main, *others]), "", "", "").outcome == outcome
 
 
 def test_claims_of_other_papers_name_them_before_the_place(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bnn_atlas.claims.plan import IDENTITIES
 from bnn_atlas.report.pictures import shrink
-from bnn_atlas.report.text import READ_IN, counted, write
+from bnn_atlas.report.text import READ_IN, counted, in_order, write
 from bnn_atlas.report.view import REACH, StudyView
 
 PAGES = {"page": "README.md", "claims": "claims.md", "figures": "figures.md", "scores": "scores.md",
@@ -35,7 +35,15 @@ def write_page(folder: Path, view: StudyView, shrunk: bool = True) -> None:
         for copied in filter(None, (figure.latex, small)):
             shutil.copyfile(copied, folder / copied.name)
     if view.forest:
-        write(folder / "forest.svg", "forest.svg.j2", forest=view.forest, reach=REACH, words=READ_IN)
+        write(
+            folder / "forest.svg",
+            "forest.svg.j2",
+            forest=view.forest,
+            reach=REACH,
+            words=READ_IN,
+            counted=counted,
+            of=in_order,
+        )
     known = {"view": view, "identities": IDENTITIES, "counted": counted, "read_in": READ_IN, "most": MOST_OPEN}
     for template, file in PAGES.items():
         write(folder / file, f"{template}.md.j2", **known)

@@ -1,5 +1,6 @@
 """One view of a judged study, from which the console, its page and its site are written."""
 
+import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,10 @@ from bnn_atlas.report.text import KINDS, OWN, READ_IN, asked, brief, counted, du
 REACH = 3.0
 """Largest distance from the published number that the forest shows, in sizes that matter."""
 MOST_NAMED = 6
+MOST_ROWS = 16
+"""Families with more numbers than that share one row of the forest."""
+LOPSIDED = 0.01
+"""Below this probability, it is said that the numbers of a finding lie on one side of the published ones."""
 IN_FIGURE = -1
 """Stands for the split of a figure's number."""
 OUTCOMES = {
@@ -174,6 +179,8 @@ class Card(NamedTuple):
     claim: Claim
     verdicts: dict[str, int]
     """Verdict -> how many of the claims behind it have it."""
+    one_side: str
+    """That nearly all numbers of the finding lie on one side of the published ones; empty if they do not."""
     caveat: str
     figure: str
     """A figure with a picture; empty without one."""
@@ -247,6 +254,8 @@ class StudyView(NamedTuple):
     paper: str
     could_be_read: str
     """What of the paper could be read, in a sentence or two; empty for all of it."""
+    no_claim: dict[str, list[str]]
+    """Why no claim is about published numbers -> their keys, in which `*` stands for any text."""
     scale: str
     command: str
     sentence: str
@@ -254,8 +263,6 @@ class StudyView(NamedTuple):
     """Of all claims or, with `count_here`, of those that results made here answer."""
     origins: dict[Origin, int]
     """Where answers come from -> number of claims."""
-    no_claim: dict[str, list[str]]
-    """Why no claim is about published numbers -> their keys, in which `*` stands for any text."""
     count_here: bool
     posterior: str
     cards: list[Card]
@@ -263,8 +270,9 @@ class StudyView(NamedTuple):
     """Findings that the paper does not have."""
     elsewhere: list[Card]
     """With `count_here`, the findings of both kinds of which results made here answer no claim; they do not count."""
-    forest: dict[str, list[Mark]]
-    """Where published numbers were read -> the numbers that have been judged and count."""
+    forest: dict[str, list[list[Mark]]]
+    """Where published numbers were read -> the numbers that have been judged and count, by row: one number each, or all
+    of a family of more than `MOST_ROWS`."""
     unsettled: dict[str, list[list[Claim]]]
     """Key of `UNSETTLED` -> its claims that count, with claims of one family and one verdict together."""
     to_run: dict[str, list[Claim]]
@@ -375,6 +383,9 @@ def study_view(
         else [_claim(row, study, reductions, took, entries, origin, count_here) for row in judged.to_dict("records")]
     )
     pictures = {figure.name for figure in pictured if figure.picture}
+    no_claim: dict[str, list[str]] = {}
+    for key, why in study["no_claim"].items():
+        no_claim.setdefault(why, []).append(key)
     measured = Measured({} if judged is None else dict(zip(judged["claim"], judged["here"], strict=True)), table)
     counting = [claim for claim in found if claim.origin == Origin.HERE] if count_here else found
     cards: list[Card] = []
@@ -383,9 +394,6 @@ def study_view(
         behind = [claim for claim in counting if claim.name in one["claims"]]
         (cards if behind else elsewhere).append(_card(one, behind or found, measured, pictures))
     counts = count(counting)
-    no_claim: dict[str, list[str]] = {}
-    for key, why in study["no_claim"].items():
-        no_claim.setdefault(why, []).append(key)
     made = made_on(jobs, study["name"], entries)
     marks = {place: _mark(one, count_here) for place, one in origins.items()}
     ran = _runs(table, rows, made, shown, Path(diagnostics), marks)
@@ -398,6 +406,7 @@ def study_view(
         title=study["title"],
         paper=study["paper"].rstrip("."),
         could_be_read=study["could_be_read"],
+        no_claim=no_claim,
         scale=scale,
         command=command,
         sentence=sentence(counts) or ("No claim is answered by results made here." if found else ""),
@@ -406,7 +415,6 @@ def study_view(
         count_here=count_here,
         posterior=_posterior(ran, counting),
         cards=[card for card in cards if card.claim.read_in != OWN],
-        no_claim=no_claim,
         own=[card for card in cards if card.claim.read_in == OWN],
         elsewhere=elsewhere,
         forest=_forest(counting),
@@ -536,20 +544,37 @@ def _card(finding: Mapping[str, Any], claims: Sequence[Claim], measured: Measure
         statement=signed(measured.filled(finding["statement"])),
         claim=main,
         verdicts=in_order(claim.verdict for claim in of),
+        one_side=_one_side(of),
         caveat=signed(measured.filled(finding.get("caveat") or "")),
         figure=next((name for name in (main.figure, *(claim.figure for claim in of)) if name in pictures), ""),
         left_out=len(finding["claims"]) - len(of),
     )
 
 
-def _forest(claims: Collection[Claim]) -> dict[str, list[Mark]]:
-    found: dict[str, list[Mark]] = {}
-    for claim in claims:
-        if claim.off is not None and claim.verdict != Verdict.TO_RUN:
-            ends = (claim.off - claim.error, claim.off + claim.error)
-            x, low, high = (max(-REACH, min(REACH, value)) for value in (claim.off, *ends))
-            found.setdefault(claim.read_in, []).append(Mark(claim, x, low, high, abs(claim.off) > REACH))
-    return found
+def _forest(claims: Collection[Claim]) -> dict[str, list[list[Mark]]]:
+    judged = [claim for claim in claims if claim.off is not None and claim.verdict != Verdict.TO_RUN]
+    sizes = Counter(claim.family for claim in judged)
+    found: dict[str, dict[str, list[Mark]]] = {}
+    for claim in judged:
+        off = claim.off or 0.0
+        x, low, high = (max(-REACH, min(REACH, value)) for value in (off, off - claim.error, off + claim.error))
+        row = claim.family if sizes[claim.family] > MOST_ROWS else claim.name
+        mark = Mark(claim, x, low, high, abs(off) > REACH)
+        found.setdefault(claim.read_in, {}).setdefault(row, []).append(mark)
+    return {read_in: list(rows.values()) for read_in, rows in found.items()}
+
+
+def _one_side(claims: Collection[Claim]) -> str:
+    """On which side of the published numbers the judged ones lie, if nearly all lie on one; else empty.
+
+    As many or more on one side would have a probability below 1 % if each number lay on either side with equal chance.
+    """
+    signs = [off > 0 for claim in claims if (off := claim.off) and claim.verdict != Verdict.TO_RUN]
+    number, above = len(signs), sum(signs)
+    most = max(above, number - above)
+    if 2 * sum(math.comb(number, k) for k in range(most, number + 1)) / 2**number >= LOPSIDED:
+        return ""
+    return f"{most} of {number} numbers lie {'above' if above == most else 'below'} the published ones."
 
 
 def _unsettled(kinds: Collection[str], claims: Collection[Claim]) -> list[list[Claim]]:
