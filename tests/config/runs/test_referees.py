@@ -70,6 +70,14 @@ def test_referees_are_the_methods_with_a_metropolis_test() -> None:
     assert set(get_args(get_args(RefereeMethod)[0])) == exact
 
 
+def test_chains_of_mini_batches_have_a_referee_with_all_rows(tmp_path: Path) -> None:
+    changes = {"method": {"kind": "smile", "batch_size": 50}, "referee": {"kind": "adjusted_mclmc", "step_size": 0.1}}
+    run, referee = runs_of(tmp_path, RUN | changes).values()
+    assert (run.config.method.kind, run.referee) == ("smile", referee.name)
+    assert (referee.config.method.kind, referee.config.start and referee.config.start.run) == ("adjusted_mclmc", "one")
+    assert not hasattr(referee.config.method, "batch_size")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

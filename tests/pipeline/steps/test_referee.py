@@ -11,6 +11,7 @@ from bnn_atlas import NetworkPosterior, build_posterior, predict, sample, starti
 from bnn_atlas.metrics.gathering import summary as summaries
 from bnn_atlas.pipeline.steps.score import score_referee
 from bnn_atlas.pipeline.steps.starts import take_starts
+from bnn_atlas.traces.pool import open_pool
 
 from .making import IDENTITY
 
@@ -28,6 +29,7 @@ LARGE_STEPS = {
     "energy_variance_end": 5.0,
 }  # fmt: skip
 SMALL_STEPS = LARGE_STEPS | {"energy_variance_start": 0.001, "energy_variance_end": 0.001}
+MINI_BATCHES = {"kind": "smile", "burn_in": 4000, "steps": 6000, "thinning": 4, "batch_size": 50, "step_size": 0.02}
 EXACT = {"kind": "adjusted_mclmc", "mass": "unit", "warmup": 200, "steps": 1000, "step_size": 0.02}
 
 
@@ -89,3 +91,17 @@ def test_the_referee_of_small_steps_changes_next_to_nothing(posterior: NetworkPo
     assert chains["log_likelihood_before"].mean() == pytest.approx(expected, abs=0.25 * sd)
     assert abs(table.value["referee_log_likelihood_shift"]) < 0.3
     assert abs(table.value["referee_lppd_change"]) < 0.02
+
+
+@pytest.mark.slow
+def test_a_referee_with_all_rows_continues_chains_of_mini_batches(posterior: NetworkPosterior, tmp_path: Path) -> None:
+    """It starts from SMILE's last draws, mixes, and finds the level of the posterior, which SMILE misses."""
+    expected, sd = level()
+    table, chains = judged(posterior, tmp_path, MINI_BATCHES)
+    with np.load(tmp_path / "start.npz") as stored:
+        np.testing.assert_array_equal(stored["parameters"], open_pool(tmp_path / "run/pool.json").read()[:, -1])
+    assert table.value["referee_mixed"] == 1, table.note["referee_mixed"]
+    assert chains["log_likelihood_after"].mean() == pytest.approx(expected, abs=0.25 * sd)
+    change = table.value["referee_log_likelihood_change"]
+    assert change == pytest.approx(expected - chains["log_likelihood_before"].mean(), abs=0.25 * sd)
+    assert abs(change) > 0.3 * sd
