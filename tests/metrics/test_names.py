@@ -15,6 +15,7 @@ from bnn_atlas.metrics.gathering.log_densities import (
     LAST,
     MEANS,
     ceiling_measurements,
+    optimum_measurements,
     point_noise_measurements,
     variational_measurements,
 )
@@ -78,14 +79,21 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
             np.array(["layer0", "noise"]), np.array([2, 1]), 60, np.arange(4), *rng.normal(size=(2, 4, 60, 2))
         )
         exchange = Exchange(np.asarray(60), *rng.normal(size=(3, 4, 25)))
-        own = {"virial": virial, "exchange": exchange, "rescalings": [Rescaling("layer0", *np.split(np.arange(2), 2))]}
+        virial = virial._replace(rises=np.ones(4))
+        own = {
+            "virial": virial,
+            "fit_rows": 25,
+            "exchange": exchange,
+            "rescalings": [Rescaling("layer0", *np.split(np.arange(2), 2))],
+        }
         facts = evaluate.RunFacts(run, COST, published=PAPERS, prior_sd=1.0, **own)
         found = evaluate.score(pool, summary, Data(target), facts)
         rows += found.rows + found.rates
     starts = ("elbo_of_start_0", "elbo_error_of_start_0", "start_kept")
-    fitted = dict.fromkeys((*MEANS, "entropy_error", *LAST, *starts), np.full((4, 60), 0.5))
+    fitted = dict.fromkeys((*MEANS, "newton_decrement", "entropy_error", *LAST, *starts), np.full((4, 60), 0.5))
     pool = memory_pool(theta, statistics(4, 60) | fitted, layout=LINEAR)
     fits = [*variational_measurements(pool, np.arange(4), 10**6), *ceiling_measurements(pool, np.arange(4), 10**6)]
+    fits += optimum_measurements(pool, np.arange(4), np.empty(0), 25, 10**6)
     rows += as_rows(RUN, fits, summary)
     noise = Layout(
         (Parameter("layer0.weight", (2,), "weight", 0, 2, 1), Parameter("log_sigma", (), "scale", None, 1, 1))

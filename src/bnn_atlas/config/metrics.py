@@ -430,6 +430,19 @@ CONVERGENCE += (
         NATS,
     ),
     Metric(
+        "optimum_rise",
+        "rise of the log posterior by at most 50 further gradients on all rows (L-BFGS) from an optimum, per row, of "
+        "the chain in which it is largest",
+        "lower",
+        NATS,
+    ),
+    Metric(
+        "newton_decrement",
+        "distance of a Laplace approximation from the point where the gradient vanishes, of the farthest chain",
+        "lower",
+        "posterior standard deviations",
+    ),
+    Metric(
         "log_likelihood",
         "log-likelihood of all rows that the likelihood sees, mean over the second halves of the chains",
         "",

@@ -97,6 +97,41 @@ def course_measurements(courses: Mapping[str, np.ndarray], kept: np.ndarray) -> 
     return rows
 
 
+def losses_of_path(pool: Draws, rows: int | None, max_bytes: int) -> dict[str, np.ndarray]:
+    """`training_loss` [chain, draw]: -log-likelihood per row along a path of optima; empty if it is not known."""
+    if not rows or pool.draws < 2 or LOG_LIKELIHOOD not in pool.statistics:
+        return {}
+    return {"training_loss": -_of(pool, LOG_LIKELIHOOD, np.arange(pool.chains), max_bytes) / rows}
+
+
+def optimum_measurements(
+    pool: Draws, kept: np.ndarray, rises: np.ndarray, rows: int | None, max_bytes: int
+) -> list[Measurement]:
+    """How far the optima of the chains `kept` are from a maximum; of several, the farthest counts.
+
+    `optimum_rise`: by how much further steps raise the log posterior, in nats per row; `newton_decrement`: of a Laplace
+    approximation, the distance to the point where the gradient vanishes, in posterior standard deviations.
+
+    Args:
+        pool: the draws.
+        kept: indices of the chains that are not excluded.
+        rises: rise [C] in nats above the optimum of each chain; empty if the draws are no optima.
+        rows: the number of rows, if known.
+        max_bytes: working memory.
+    """
+    found = {"optimum_rise": rises / rows} if len(rises) and rows else {}
+    if "newton_decrement" in pool.statistics:
+        found["newton_decrement"] = _of(pool, "newton_decrement", np.arange(pool.chains), max_bytes)[:, -1]
+    measured = []
+    for metric, of_chains in found.items():
+        known = kept[np.isfinite(of_chains[kept])]
+        if len(known):
+            chain = known[np.argmax(of_chains[known])]
+            note = f"chain {chain}, the worst of {len(known)}" * (len(known) > 1)
+            measured.append(Measurement(metric, float(of_chains[chain]), note=note))
+    return measured
+
+
 LOSS, GAIN = "loss_late_change", "bound_gain"
 VALIDATION_LOSS = "validation loss"
 """Start of the note on a change of the loss on validation rows."""
@@ -112,9 +147,16 @@ COURSES = (
 """Course, metric of its change, and whether only falls count."""
 LATE_CHANGE = 3.0
 """Change from the tenth of draws, steps or epochs before the last to the last, in standard errors, that is fine."""
-SMALL_CHANGE = {"bound_late_change": 1.0, GAIN: 1.0, "kl_late_change": 0.01, LOSS: 0.01}
+SMALL_CHANGE = {
+    "bound_late_change": 1.0,
+    GAIN: 1.0,
+    "kl_late_change": 0.01,
+    LOSS: 0.01,
+    "optimum_rise": 0.01,
+    "newton_decrement": 1.0,
+}
 """Changes that are fine whatever their error: a nat of the bound, 1 % of its part of prior and entropy, and 0.01 nats
-per row of a loss."""
+per row of a loss, or of the log posterior above an optimum; and a posterior standard deviation to its maximum."""
 
 
 def size_of(metric: str, change: Change, *, falls: bool) -> tuple[bool, float]:

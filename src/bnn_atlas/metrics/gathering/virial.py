@@ -36,6 +36,9 @@ class Virial(NamedTuple):
     """[c, s, L] float64: the part of the log-likelihood; NaN for a draw that is not finite."""
     prior: np.ndarray
     """[c, s, L] float64: the part of the log-prior."""
+    rises: np.ndarray = np.empty(0)
+    """[C] how much further steps raise the log posterior above the optimum of each chain (`inference.optimum`); empty
+    if the draws are no optima."""
 
 
 def save_virial(path: str | Path, virial: Virial) -> None:
@@ -45,7 +48,8 @@ def save_virial(path: str | Path, virial: Virial) -> None:
 
 def load_virial(path: str | Path) -> Virial:
     """Read what `save_virial` wrote; PredictionError if the file is damaged or holds something else."""
-    arrays = load_arrays(path, Virial._fields, PredictionError, "gradients at the draws")
+    *required, optional = Virial._fields
+    arrays = load_arrays(path, required, PredictionError, "gradients at the draws", optional=[optional])
     values: dict[str, Any] = {**arrays, "draws": int(arrays["draws"])}
     return Virial(**values)
 

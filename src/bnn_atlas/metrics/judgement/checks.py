@@ -357,8 +357,9 @@ def settled_check(rows: Values) -> Check | None:
     What the method maximises must not change from the tenth before the last to the last, the bound of a fit must not
     be below that of its start, and moments must not move: theta^2 of chains between their halves, and the part of the
     bound that depends on the moments of a fit alone. A change counts beyond three errors, and if it is not small
-    (`SMALL_CHANGE`). Of several fits or optima the worst counts (`gathering.log_densities.course_measurements`). Only a
-    fit that ends below its start is not to be trusted; the others are reasons to look.
+    (`SMALL_CHANGE`). Above an optimum, what further steps gain, or its distance to the maximum, must be small. Of
+    several fits or optima the worst counts (`gathering.log_densities`). Only a fit that ends below its start is not to
+    be trusted; the others are reasons to look.
     """
     known, failed, small = [], [], []
 
@@ -393,6 +394,13 @@ def settled_check(rows: Values) -> Check | None:
             bad, _ = size_of(metric, Change(change, error), falls=falls)
             judge(f"{what} changes by {change:+.3g} \N{PLUS-MINUS SIGN} {error:.2g} {unit} in the last tenth", bad)
             small.append(limit.format(SMALL_CHANGE[metric]))
+    for metric, what, unit in (
+        ("optimum_rise", "further steps raise the log posterior by {:.3g} nats per row", "{:g} nats per row"),
+        ("newton_decrement", "the maximum is {:.3g} posterior standard deviations away", "{:g} standard deviation"),
+    ):
+        if not np.isnan(distance := _value(rows, metric)):
+            judge(what.format(distance), distance > SMALL_CHANGE[metric])
+            small.append(unit.format(SMALL_CHANGE[metric]))
     gain, error = _value(rows, "bound_gain"), _error(rows, "bound_gain")
     below, _ = size_of("bound_gain", Change(gain, error), falls=True)
     if below:

@@ -26,6 +26,8 @@ from bnn_atlas.metrics.gathering.log_densities import (
     ceiling_measurements,
     course_measurements,
     log_likelihood_measurements,
+    losses_of_path,
+    optimum_measurements,
     point_noise_measurements,
     settling_measurements,
     shell_measurements,
@@ -182,7 +184,13 @@ def diagnose(pool: Draws, summary: PredictiveSummary, run: RunFacts, *, max_byte
     sampled = next((row.value for row in gradients if row.metric == "gradients_sampling"), None)
     steps = run.cost.sampling.steps if run.cost else None
     # Optima, of a path as well, are no draws from a posterior in which layers could be in balance.
-    rescalings = () if method(run.identity.method).kind_of_draws is KindOfDraws.POINT else run.rescalings
+    points = method(run.identity.method).kind_of_draws is KindOfDraws.POINT
+    rescalings = () if points else run.rescalings
+    courses = {
+        **(run.cost.courses if run.cost else {}),
+        **(losses_of_path(pool, run.fit_rows, max_bytes) if points else {}),
+    }
+    rises = run.virial.rises if run.virial else np.empty(0)
     sampling = [
         *log_posterior_measurements(pool, kept, max_bytes),
         *marginal_measurements(pool, kept, run.prior_sd, max_bytes, tallies[0]),
@@ -197,7 +205,8 @@ def diagnose(pool: Draws, summary: PredictiveSummary, run: RunFacts, *, max_byte
         *(exchange_measurements(run.exchange, kept) if run.exchange else []),
         *variational_measurements(pool, kept, max_bytes),
         *ceiling_measurements(pool, kept, max_bytes),
-        *(course_measurements(run.cost.courses, kept) if run.cost else []),
+        *course_measurements(courses, kept),
+        *optimum_measurements(pool, kept, rises, run.fit_rows, max_bytes),
         *point_noise_measurements(pool, kept, run.fit_rows, max_bytes),
         *gradients,
         *exclusion_measurements(summary),

@@ -15,8 +15,9 @@ from bnn_atlas.data.evaluation_sets import Rows, corrupted_rows, interval_rows, 
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.inference.exchange import by_few_draws
 from bnn_atlas.inference.fingerprint import code_of_predictions, fingerprint_of
+from bnn_atlas.inference.optimum import gradients_of
 from bnn_atlas.inference.problem import Predictor, Problem, load_problem, load_without_rows
-from bnn_atlas.inference.virial import TOGETHER, virial_of
+from bnn_atlas.inference.virial import TOGETHER
 from bnn_atlas.metrics.gathering.blocks import merged_exchange, merged_summary, merged_virial
 from bnn_atlas.metrics.gathering.exchange import save_exchange
 from bnn_atlas.metrics.gathering.streaming import summarise
@@ -44,8 +45,8 @@ def predict(
     """Predict the test rows of a split with a pooled trace and write the summary (.npz).
 
     All draws count or, with `last`, only the last draw of each chain. A file that was made from the same draws, rows,
-    settings and code is kept. `virial` is the file of what the temperature of the draws is computed from
-    (`inference.virial`), `exchange` that of the densities after exchanging layers and, if the posterior is not
+    settings and code is kept. `virial` is the file of what gradients at the draws tell (`inference.virial`,
+    `inference.optimum`), `exchange` that of the densities after exchanging layers and, if the posterior is not
     conditioned on them, of validation rows (`inference.exchange`); these two are always made again. For reduced blocks,
     all three are merged from theirs.
     """
@@ -62,8 +63,8 @@ def predict(
     predictor = _predictor(problem)
     _write(Path(destination), partial(_summary, problem, draws, predictor, rows), problem.config, settings, rows)
     save_exchange(exchange, by_few_draws(draws, predictor, problem.split))
-    with_rows = load_problem(dataset, split, {**posterior, "data_shards": 1}, TOGETHER) if draws.draws > 1 else problem
-    save_virial(virial, virial_of(with_rows.posterior, with_rows.data, draws))
+    load = partial(load_problem, dataset, split, {**posterior, "data_shards": 1}, TOGETHER)
+    save_virial(virial, gradients_of(draws, problem, load))
 
 
 def predict_sets(

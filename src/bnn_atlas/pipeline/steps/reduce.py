@@ -5,6 +5,7 @@ would write for a run with these chains only, so that these steps merge files wh
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.files import atomic
 from bnn_atlas.inference.exchange import by_few_draws
 from bnn_atlas.inference.fingerprint import code_of_predictions
+from bnn_atlas.inference.optimum import gradients_of
 from bnn_atlas.inference.problem import Predictor, load_problem, load_without_rows
-from bnn_atlas.inference.virial import TOGETHER, virial_of
+from bnn_atlas.inference.virial import TOGETHER
 from bnn_atlas.metrics.formulas.repetitions import GROUPS
 from bnn_atlas.metrics.gathering.blocks import (
     MAX_BYTES,
@@ -95,8 +97,8 @@ def reduce_block(
         folder.mkdir()
         save_block(folder / SUMMARY, summary)
         save_exchange(folder / EXCHANGE, by_few_draws(trace, predictor, data, of=chains))
-        with_rows = load_problem(dataset, split, posterior, TOGETHER) if trace.draws > 1 else problem
-        save_virial(folder / VIRIAL, virial_of(with_rows.posterior, with_rows.data, trace, of=chains))
+        load = partial(load_problem, dataset, split, posterior, TOGETHER)
+        save_virial(folder / VIRIAL, gradients_of(trace, problem, load, of=chains))
         tallies = Tallies(
             tally_of(trace, groups, prior_sd, MAX_BYTES, count),
             input_tally_of(trace, groups, dead, MAX_BYTES, count),
