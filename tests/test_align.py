@@ -1,6 +1,8 @@
 """`align` and `Symmetry`: draws of any network in one order."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,15 @@ import numpy as np
 import pytest
 from flax import linen as nn
 from flax import nnx
+from flax.traverse_util import flatten_dict
 from jax import numpy as jnp
 
 import bnn_atlas as atlas
 from bnn_atlas.data import DataError
-from bnn_atlas.symmetry.groups import SymmetryError
-from bnn_atlas.symmetry.permutation import uniform_units
+from bnn_atlas.symmetry.groups import FreeGroup, Symmetry, SymmetryError, scales_of
+from bnn_atlas.symmetry.permutation import _multiply, transform, uniform_units
 from bnn_atlas.traces.draws import ArrayDraws
+from tests.symmetry.networks import example
 from tests.symmetry.test_tracing import (
     TOKENS,
     Attention,
@@ -184,6 +188,152 @@ def test_each_set_of_filters_before_a_norm_has_its_own_scale() -> None:
         assert not np.allclose(found.scales[scale], 1, rtol=0.1)
 
 
+def changed(symmetry: Symmetry, theta: np.ndarray, count: int) -> np.ndarray:
+    """Copies [count, P] of a network with random orders, signs and scales."""
+    numbers = np.random.default_rng(7)
+    units = np.stack([uniform_units(symmetry, numbers) for _ in range(count)])
+    signs = numbers.choice(np.array([-1, 1]), units.shape)
+    found = transform(symmetry, np.tile(theta, (count, 1)), units, signs)
+    for group in symmetry.groups:
+        for places in scales_of(group):
+            factors = np.exp(0.3 * numbers.normal(size=(count, group.size)))
+            for place in places:
+                _multiply(symmetry, place, found, factors if place.incoming else 1 / factors)
+    return found
+
+
+def llama_by_hand(*, rotary: bool) -> atlas.Symmetry:
+    """Two key-value heads with three query heads each; with rotary embedding, units turn in pairs."""
+    unit = (6, "qk") if rotary else (3, "qk")
+    axes: dict[str, Any] = {
+        "embedding.table": (None, "stream"),
+        "norm0.gain": ("norm0",),
+        "query.weight": (unit, "norm0"),
+        "query.bias": (unit,),
+        "key.weight": ((2, "qk") if rotary else "qk", "norm0"),
+        "key.bias": ((2, "qk") if rotary else "qk",),
+        "value.weight": ("v", "norm0"),
+        "value.bias": ("v",),
+        "out.weight": ("stream", (3, "v")),
+        "norm1.gain": ("norm1",),
+        "gate.weight": ("hidden", "norm1"),
+        "up.weight": ("hidden", "norm1"),
+        "down.weight": ("stream", "hidden"),
+        "norm2.gain": ("norm2",),
+        "output.weight": (None, "norm2"),
+    }
+    norms: dict[str, Any] = {f"norm{number}": [f"norm{number}.gain"] for number in range(3)}
+    qk = {"query.*": 1, "key.*": -1}
+    return atlas.Symmetry(
+        axes,
+        signs={"hidden": ["up.*", "down.*"], "qk": ["*"], "v": ["*"], **{key: ["*"] for key in norms}},
+        scales={"hidden": {"up.*": 1, "down.*": -1}, "qk": qk, "v": ["value.*"], **norms},
+        inside={"qk": ("heads", 2), "v": ("heads", 2), **dict.fromkeys(norms, ("stream", 12))},
+        ordered=[*norms, *(["qk"] if rotary else [])],
+    )
+
+
+@pytest.mark.parametrize("name", ["llama", "attention"])
+def test_heads_gated_layers_and_norms_are_written_by_hand(name: str) -> None:
+    """Outputs stay the same, and orders, signs and scales that were planted are found."""
+    case, symmetry = example(name), llama_by_hand(rotary=name == "llama")
+    bound = symmetry.bound(case.layout)
+    described = {group.name: group for group in case.symmetry.groups}
+    for ours, theirs in (("hidden", "hidden"), ("v", "heads.values"), ("qk", "heads.keys"), ("norm1", "norm1")):
+        group = next(group for group in bound.groups if group.name == ours)
+        assert isinstance(group, FreeGroup)
+        assert set(group.places) == {replace(p, incoming=q.incoming) for p, q in zip_places(described[theirs], group)}
+        assert [sorted(map(repr, places)) for places in group.scales] == [
+            sorted(map(repr, places)) for places in scales_of(described[theirs])
+        ]
+    copies = changed(bound, case.theta, 4)
+    np.testing.assert_allclose(case.outputs(copies), np.tile(case.outputs(case.theta[None]), (4, 1, 1)), rtol=1e-8)
+    function = partial(outputs_by_name, case.network)
+    symmetry.check(function, case.rows(4), case.layout.unflatten(case.theta.astype(np.float32)), vocabulary=40)
+    trees = [case.layout.unflatten(one) for one in (case.theta, *copies)]
+    found = atlas.align(trees, symmetry, signs=True, scales=True, reference="first", pairs=0)
+    assert max(np.max(sd / (1e-3 + np.abs(found.mean[name]))) for name, sd in found.sd.items()) < 1e-4
+
+
+def test_several_orders_and_a_small_gain() -> None:
+    """More orders of the groups never end lower, and passes end once one gains less than the share."""
+    numbers = np.random.default_rng(3)
+    axes = {f"w{k}": (f"h{k}" if k < 4 else None, f"h{k - 1}" if k else None) for k in range(5)}
+    networks = [{name: numbers.normal(size=(6, 6)) for name in axes} for _ in range(12)]
+    ends = [
+        atlas.align(networks, axes, reference="first", pairs=0, orders=orders).frame.objective[-1] for orders in (1, 6)
+    ]
+    assert ends[1] > ends[0]
+    settled = atlas.align(networks, axes, pairs=0).frame
+    early = atlas.align(networks, axes, pairs=0, gain=0.2).frame
+    assert len(early.objective) < len(settled.objective)
+    assert early.gain < 0.2
+
+
+def zip_places(theirs: Any, ours: Any) -> Any:
+    """Places of the same arrays and axes in two groups."""
+    return [(p, q) for p in theirs.places for q in ours.places if (p.array, p.axis) == (q.array, q.axis)]
+
+
+def outputs_by_name(network: Any, arrays: Any, x: Any) -> Any:
+    return network.apply(network.layout.flatten(arrays), network.arrange(x)).T
+
+
+class Gated(nn.Module):
+    """down (silu(gate x) * up x)."""
+
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        hidden = nn.silu(nn.Dense(6, name="gate")(x)) * nn.Dense(6, name="up")(x)
+        return nn.Dense(2, name="down")(hidden)
+
+
+GATED: dict[str, Any] = {
+    **{f"{name}/kernel": (None, "h") for name in ("gate", "up")},
+    **{f"{name}/bias": ("h",) for name in ("gate", "up")},
+    "down/kernel": ("h", None),
+    "down/bias": (None,),
+}
+
+
+def test_signs_and_scales_of_parts_of_a_group_are_found_in_its_program() -> None:
+    """Of up and down, but not gate; of queries against keys; and copies are brought together by them."""
+    found = atlas.Symmetry.of(Gated(), X)
+    assert "scale free (up/bias, up/kernel, down/kernel), sign free (up/bias, up/kernel, down/kernel)" in repr(found)
+    heads = atlas.Symmetry.of(Attention(), TOKENS, vocabulary=11)._found
+    assert heads is not None
+    layer = "MultiHeadDotProductAttention_0"
+    (scaled,) = scales_of(next(group for group in heads.groups if group.name == f"{layer}/query.units"))
+    assert {place.array.split("/")[1]: place.incoming for place in scaled} == {"query": True, "key": False}
+    tree = parameters(Gated(), X, None)
+    bound = found._found
+    assert bound is not None
+    theta = np.asarray(bound.layout.flatten({"/".join(k): v for k, v in flatten_dict(tree).items()}))
+    posterior = atlas.posterior_of(Gated(), X, X[:, 0], likelihood="heteroscedastic")
+    copies = [posterior.as_pytree(np.float32(one)) for one in (theta, *changed(bound, theta, 4))]
+    aligned = atlas.align(copies, found, signs=True, scales=True, reference="first", pairs=0)
+    assert max(jax.tree.leaves(jax.tree.map(np.max, aligned.sd))) < 1e-4
+    assert min(jax.tree.leaves(jax.tree.map(np.max, atlas.align(copies, found, reference="first").sd))[2:]) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"signs": ["h"]}, "h: another sign of its units in gate/kernel"),
+        ({"scales": {"h": ["gate/*"]}}, "h: another scale of its units in gate/kernel"),
+        ({"scales": {"h": {"up/*": 1, "down/*": 1}}}, "h: another scale of its units in up/kernel"),
+        ({"signs": {"h": ["gate/*", "down/*"]}}, "h: another sign of its units in gate/kernel, gate/bias, down/kernel"),
+    ],
+)
+def test_signs_and_scales_that_are_not_free_are_refused_by_the_check(more: Any, words: str) -> None:
+    free: Any = {"signs": {"h": ["up/*", "down/*"]}, "scales": {"h": {"up/*": 1, "down/*": -1}}}
+    atlas.Symmetry(GATED, **free).check(Gated(), X)
+    with pytest.raises(SymmetryError, match=words):
+        atlas.Symmetry(GATED, **more).check(Gated(), X)
+    with pytest.raises(SymmetryError, match="h: another order of its units"):
+        atlas.Symmetry({**GATED, "up/kernel": (None, None)}).check(Gated(), X)
+
+
 @pytest.mark.parametrize("name", ["chain", "rest", "rounding"])
 def test_groups_can_have_any_name(name: str) -> None:
     numbers = np.random.default_rng(5)
@@ -319,6 +469,19 @@ def networks_without(name: str) -> list[dict[str, np.ndarray]]:
         (lambda: atlas.Symmetry(SPEC, signs="h"), "list of groups"),
         (lambda: atlas.Symmetry(SPEC, signs=None), "signs is a list"),
         (lambda: atlas.Symmetry(SPEC, scales=["h"]), "scales names"),
+        (lambda: atlas.Symmetry(SPEC, scales={"h": {"fc1.*": 2}}), r"scales\['h'\]\['fc1\.\*'\] is 2: write 1"),
+        (lambda: atlas.Symmetry(SPEC, signs={"h": "fc1.*"}), "signs is a list"),
+        (lambda: atlas.Symmetry(SPEC, inside={"k": ("heads", 2)}), "no group 'k' in axes"),
+        (lambda: atlas.Symmetry(SPEC, inside={"h": "heads"}), r"write a group and its size"),
+        (lambda: atlas.Symmetry(SPEC, inside=["h"]), "inside maps groups"),
+        (lambda: atlas.Symmetry(SPEC, inside={"h": ("g", 2), "g": ("k", 2)}), "one level"),
+        (lambda: atlas.Symmetry(SPEC, ordered=["h"]), "'h' is not a group inside"),
+        (lambda: atlas.align([TORCH] * 2, atlas.Symmetry(SPEC, inside={"h": ("k", 4)})), "not a multiple of 4"),
+        (lambda: atlas.align([TORCH] * 2, atlas.Symmetry(SPEC, signs={"h": ["fc3.*"]})), "no array of the group"),
+        (lambda: atlas.align([TORCH] * 2, SPEC, gain=1.0), "gain is 1.0: pass a number from 0 to below 1"),
+        (lambda: atlas.align([TORCH] * 2, SPEC, gain="none"), "gain is 'none'"),
+        (lambda: atlas.align([TORCH] * 2, SPEC, orders=0), "orders is 0"),
+        (lambda: atlas.Symmetry(SPEC).check(torch_like, None, TORCH), "x is missing"),
         (lambda: atlas.Symmetry(SPEC, scales={"h": "fc1.weight"}), "scales names"),
         (lambda: atlas.align([TORCH] * 2, atlas.Symmetry(SPEC, scales={"h": ["fc9.*"]})), r"fc9\.\*"),
         (

@@ -355,6 +355,8 @@ def align(
     signs: bool = False,
     scales: bool = False,
     passes: int = 200,
+    gain: float = 0.0,
+    orders: int = 1,
     pairs: int = 50,
     seed: int = 0,
 ) -> Alignment:
@@ -380,6 +382,10 @@ def align(
         signs: also match the signs of units that are free.
         scales: first rescale units that are free so that the norm of the parameters is least.
         passes: largest number of passes over the draws to a barycentre.
+        gain: passes also end when one adds no more than this share to the objective, such as 1e-4; 0: when no unit
+            moves.
+        orders: number of orders of the groups in which units are matched, the groups' own and random ones, of which
+            each draw keeps the best; for networks with several hidden layers.
         pairs: number of random pairs of draws, within and across chains, whose transpositions are counted.
         seed: seed of pairs and controls.
 
@@ -423,10 +429,14 @@ def align(
                 f"no {name} were found: leave {name} out, or write by hand where they are free, "
                 f"Symmetry(axes, {name}=...)"
             )
+    if isinstance(gain, bool) or not isinstance(gain, int | float) or not 0 <= gain < 1:
+        raise DataError(f"gain is {gain!r:.40}: pass a number from 0 to below 1, such as 1e-4")
     plan = Plan(
         reference=reference,
         unit=unit,
         passes=arrays.count(passes, "passes", 1, 10**6),
+        orders=arrays.count(orders, "orders", 1, 10**4),
+        gain=float(gain),
         signs=bool(arrays.switch(signs, "signs")),
         scales=bool(arrays.switch(scales, "scales")),
         seed=arrays.seed(seed),

@@ -1,6 +1,7 @@
 """Which units of a network can be exchanged: written by hand as in git-re-basin, or found."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from math import prod
@@ -13,7 +14,17 @@ from bnn_atlas.data import DataError
 from bnn_atlas.library.given import Trees, difference
 from bnn_atlas.library.posteriors import NetworkPosterior
 from bnn_atlas.models.layout import Layout
-from bnn_atlas.symmetry.groups import LARGEST_GROUP, Group, InnerGroup, Place, SymmetryError, scales_of, signs_of
+from bnn_atlas.symmetry.groups import (
+    LARGEST_GROUP,
+    FreeGroup,
+    Group,
+    InnerGroup,
+    Place,
+    SymmetryError,
+    part_of,
+    scales_of,
+    signs_of,
+)
 from bnn_atlas.symmetry.groups import Symmetry as Groups
 from bnn_atlas.symmetry.layers import free_symmetry
 
@@ -36,23 +47,33 @@ class Symmetry:
 
     An axis that is a product, such as that of a flattened map, is a tuple of sizes and one group, the outermost first:
     `(49, "c")` for 49 positions with the channels c innermost, `("c", 49)` for channels outermost as in PyTorch.
-    `Symmetry.of` finds groups automatically.
+    `Symmetry.of` finds groups automatically, and `check` compares the outputs of a network.
     """
 
     def __init__(
         self,
         axes: Mapping[str, Sequence[Entry]],
         *,
-        signs: Collection[str] = (),
-        scales: Mapping[str, Collection[str]] | None = None,
+        signs: Collection[str] | Mapping[str, Collection[str]] = (),
+        scales: Mapping[str, Collection[str] | Mapping[str, int]] | None = None,
+        inside: Mapping[str, tuple[str, int]] | None = None,
+        ordered: Collection[str] = (),
     ) -> None:
         """A symmetry by hand; sizes are checked when it meets parameters.
 
         Args:
             axes: name of an array -> one entry for each of its axes. Every array with axes has to be named.
-            signs: groups whose units can change sign (tanh): incoming and outgoing parameters times -1.
+            signs: groups whose units can change sign (tanh): incoming and outgoing parameters times -1. If the sign
+                acts on some arrays of a group only: group -> names or patterns of these,
+                `{"h": ["up.*", "down.*"]}`.
             scales: groups whose units can be rescaled (relu) -> names or patterns of their incoming arrays, which are
-                multiplied by a factor; their other arrays are divided by it.
+                multiplied by a factor; their other arrays are divided by it. Or patterns with 1 for arrays that are
+                multiplied and -1 for those that are divided, `{"h": {"up.*": 1, "down.*": -1}}`; others stay.
+            inside: groups whose units are inside the units of another group, such as the units of attention heads ->
+                that group and its size, `{"qk": ("heads", 4)}`. An axis that names `qk` has the heads outermost, and
+                `(3, "qk")` has three blocks in each head; in an array that names `heads` elsewhere, it is the axis of
+                one head.
+            ordered: groups inside others whose units keep their order, and only have signs and scales.
 
         Raises:
             DataError: the notation is wrong, or a group indexes only one axis.
@@ -70,23 +91,34 @@ class Symmetry:
                     where.setdefault(group, []).append(f"{name}, axis {axis}")
         if not where:
             raise DataError("axes names no group of units: write its name where it indexes an axis, as in ('h', None)")
+        self._inside = _inside(inside, where)
         for group, places in where.items():
-            if len(places) == 1:
+            if len(places) == 1 and not any(outer == group for outer, _ in self._inside.values()):
                 raise DataError(
                     f"axes: the group '{group}' indexes {places[0]} alone, and exchanging its units there would change "
                     "the network: name it also where the units are read"
                 )
+        outer = [name for name, _ in self._inside.values() if name not in where]
+        names = dict.fromkeys((*(name for name in where if name not in self._inside), *outer, *self._inside))
         patterns = scales.values() if isinstance(scales, Mapping) else [[]] if scales is None else [None]
-        if not all(isinstance(one, Collection) and not isinstance(one, str) for one in (signs, *patterns)):
+        of_signs: Collection[Any] = signs.values() if isinstance(signs, Mapping) else []
+        if not all(isinstance(one, Collection) and not isinstance(one, str) for one in (signs, *of_signs, *patterns)):
             raise DataError(
                 "signs is a list of groups, and scales names the incoming arrays of groups: {'h': ['fc1.*']}"
             )
-        self._signs, self._scales = tuple(signs), dict(scales or {})
-        for what, names in (("signs", self._signs), ("scales", self._scales)):
-            for name in names:
-                if name not in where:
-                    raise DataError(f"{what}: there is no group '{name}'; there are {', '.join(where)}")
-        self._names = tuple(where)
+        self._signs = dict(signs) if isinstance(signs, Mapping) else dict.fromkeys(signs, ("*",))
+        self._scales = {group: _powers(group, found) for group, found in (scales or {}).items()}
+        for what, groups in (("signs", self._signs), ("scales", self._scales)):
+            for name in groups:
+                if name not in names:
+                    raise DataError(f"{what}: there is no group '{name}'; there are {', '.join(names)}")
+        self._ordered = frozenset([ordered] if isinstance(ordered, str) else ordered)
+        if unknown := sorted(self._ordered - set(self._inside)):
+            raise DataError(
+                f"ordered: '{unknown[0]}' is not a group inside another one; "
+                f"there are {', '.join(self._inside) or 'none'}"
+            )
+        self._names = tuple(names)
 
     @classmethod
     def of(
@@ -207,8 +239,8 @@ class Symmetry:
                 lines.append(f"  {name}: {', '.join(_places_by_hand(self._axes, name))}")
         else:
             for group in self._found.groups:
-                kinds = [name for name, of in (("scale", scales_of), ("sign", signs_of)) if of(group)]
-                free = "".join(f", {name} free" for name in kinds)
+                sets = [("scale", places) for places in scales_of(group)] + [("sign", signs_of(group))]
+                free = "".join(f", {kind} free{_of_some(group, places)}" for kind, places in sets if places)
                 if isinstance(group, InnerGroup):
                     free = f", inside {group.inside}{free}"
                 places = ", ".join(f"{place.array} axis {place.axis}" for place in group.places)
@@ -246,6 +278,40 @@ class Symmetry:
         units = symmetry.join(parts.values())
         return given.tree(transform(symmetry, given.read()[0], units[None])[0])
 
+    def check(
+        self, network: Any, x: "ArrayLike | None" = None, start: Any = None, *, vocabulary: int = 0, seed: int = 0
+    ) -> None:
+        """Verify a symmetry by hand: the outputs of a network at f(g w) have to be those at f(w).
+
+        New orders, signs and scales of each group are tried at random parameters and rows. The outputs may change by
+        10^-4 of their size, for rounding. Arguments are as for `Symmetry.of`.
+
+        Raises:
+            SymmetryError: the outputs change; the message names the group and what was changed.
+        """
+        from bnn_atlas import arrays
+        from bnn_atlas.config.language.base import MOST
+        from bnn_atlas.library.networks import user_network
+        from bnn_atlas.symmetry.tracing import Check
+
+        if isinstance(network, NetworkPosterior) and network.user is not None:
+            user, rows = network.user, np.asarray(network.rows[0])
+        elif isinstance(network, NetworkPosterior):
+            raise DataError("network has settings: its symmetry is known, Symmetry.of(posterior)")
+        elif x is None:
+            raise DataError("x is missing: pass some rows that the network takes")
+        else:
+            rows = arrays.rows(x, np.float32, vocabulary=arrays.count(vocabulary, "vocabulary", 0, MOST))
+            user = user_network(network, rows[:2], start)
+        few = rows[:MOST_CHECKED].astype(np.int32 if rows.dtype.kind in "iu" else user.dtype)
+        layout = user.network.layout
+        checked = Check(user.of_arrays, layout, few, user.dtype, arrays.seed(seed))
+        for group, what in checked.broken(self.bound(layout)):
+            raise SymmetryError(
+                f"{group}: {what} changes the outputs of {user.name}: correct the axes, or name the arrays on which a "
+                "sign or scale acts"
+            )
+
     def bound(self, layout: Layout) -> Groups:
         """The groups for parameters with this layout; DataError if names, numbers of axes or sizes do not fit."""
         shapes = {p.name: p.shape for p in layout.parameters}
@@ -264,19 +330,59 @@ class Symmetry:
                     f"axes does not name '{name}' {list(shape)}: say what indexes it; "
                     f"({', '.join(['None'] * len(shape))}{',' * (len(shape) == 1)}) if nothing does"
                 )
-        found = tuple(self._group(name, shapes) for name in self._names)
-        for group in found:
-            if group.size > LARGEST_GROUP:
-                raise SymmetryError(f"{group.name} has {group.size:,} units; at most {LARGEST_GROUP:,} are possible")
-        return Groups(layout, found)
+        found: dict[str, Group] = {}
+        for name in self._names:
+            found[name] = self._group(name, shapes, found)
+            if found[name].size > LARGEST_GROUP:
+                size = found[name].size
+                raise SymmetryError(f"{name} has {size:,} units; at most {LARGEST_GROUP:,} are possible")
+        return Groups(layout, tuple(found.values()))
 
-    def _group(self, name: str, shapes: Mapping[str, tuple[int, ...]]) -> Group:
-        """A group written by hand, at arrays of these shapes."""
-        patterns = self._scales.get(name, ())
-        for pattern in patterns:
-            if not any(fnmatchcase(array, pattern) for array in self._axes):
-                raise DataError(f"scales['{name}']: no array matches '{pattern}'; there are {', '.join(self._axes)}")
-        places, size, first = [], 0, ""
+    def _group(self, name: str, shapes: Mapping[str, tuple[int, ...]], found: Mapping[str, Group]) -> Group:
+        """A group written by hand, at arrays of these shapes; `found` are the groups before it."""
+        size, places = self._places(name, shapes)
+        for inner in (key for key, (outer, _) in self._inside.items() if outer == name):
+            count, units = self._places(inner, shapes)
+            if size not in (0, slots := self._inside[inner][1]):
+                raise DataError(f"inside['{inner}'] says that '{name}' has {slots} units, and axes has {size}")
+            size = slots
+            combined = [place for place in units if not self._beside(inner, place.array)]
+            places += [replace(p, blocks=1, inner=p.blocks // slots * count * p.inner) for p in combined]
+        powers = self._scales.get(name, {})
+        arrays = dict.fromkeys(place.array for place in places)
+        for what, patterns in (("signs", self._signs.get(name, ())), ("scales", powers)):
+            for pattern in patterns:
+                if not any(fnmatchcase(array, pattern) for array in arrays):
+                    raise DataError(
+                        f"{what}['{name}']: no array of the group matches '{pattern}'; there are {', '.join(arrays)}"
+                    )
+        power = {a: next((n for pattern, n in powers.items() if fnmatchcase(a, pattern)), 0) for a in arrays}
+        turned = [a for a in arrays if any(fnmatchcase(a, pattern) for pattern in self._signs.get(name, ()))]
+        kept: list[Place] = [replace(place, incoming=power[place.array] > 0) for place in places]
+        if name in self._inside:
+            outer, slots = self._inside[name]
+            parts = [part_of(place, size, found[outer].places, slots) for place in kept]
+            kept = [part for part in parts if part is not None]
+            if len(kept) < len(parts):
+                raise DataError(f"axes: units of '{name}' are not inside units of '{outer}' in {places[0].array}")
+        signs = tuple(place for place in kept if place.array in turned)
+        scaled = tuple(place for place in kept if power[place.array])
+        scales = (scaled,) if scaled else ()
+        if name in self._inside:
+            free: dict[str, Any] = {"inside": outer, "exchangeable": name not in self._ordered}
+            return InnerGroup(name, slots * size, tuple(kept), signs=signs, scales=scales, **free)
+        if signs in ((), tuple(kept)) and scaled in ((), tuple(kept)):
+            freedoms = (("scale",) if scaled else ()) + (("sign",) if signs else ())
+            return Group(name, size, tuple(kept), cast(Any, freedoms))
+        return FreeGroup(name, size, tuple(kept), signs=signs, scales=scales)
+
+    def _beside(self, name: str, array: str) -> bool:
+        """Whether the units in which those of a group are have an axis of their own in an array."""
+        return any(group == self._inside[name][0] for group, _, _ in self._axes[array])
+
+    def _places(self, name: str, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, list[Place]]:
+        """The number of units of a group, in each unit of the outer group if there is one, and their places."""
+        places, size, first = list[Place](), 0, ""
         for array, entries in self._axes.items():
             shape = shapes[array]
             if len(shape) != len(entries):
@@ -287,19 +393,19 @@ class Symmetry:
             for axis, (group, blocks, inner) in enumerate(entries):
                 if group != name:
                     continue
+                if name in self._inside and not self._beside(name, array):
+                    blocks *= self._inside[name][1]
                 count, rest = divmod(shape[axis], blocks * inner)
                 here = f"{array}, axis {axis}"
-                if rest:
+                if rest or not count:
                     raise DataError(
                         f"axes: {here} has {shape[axis]} entries, which are not a multiple of {blocks * inner}"
                     )
                 if size not in (0, count):
                     raise DataError(f"axes: the group '{name}' has {size} units in {first}, and {count} in {here}")
                 size, first = count, first or here
-                incoming = any(fnmatchcase(array, pattern) for pattern in patterns)
-                places.append(Place(array, axis, incoming, 0, blocks, inner))
-        freedoms = (("scale",) if patterns else ()) + (("sign",) if name in self._signs else ())
-        return Group(name, size, tuple(places), cast(Any, freedoms))
+                places.append(Place(array, axis, False, 0, blocks, inner))
+        return size, places
 
 
 MOST_CHECKED = 8
@@ -335,6 +441,44 @@ def _entry(name: str, entry: Any) -> tuple[str, int, int]:
         )
     at = named[0]
     return parts[at], prod(parts[:at]), prod(parts[at + 1 :])
+
+
+def _inside(inside: Any, where: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
+    """Group -> the group in whose units its units are, and the size of that group."""
+    if inside is not None and not isinstance(inside, Mapping):
+        raise DataError("inside maps groups to the group that they are inside and its size: {'qk': ('heads', 4)}")
+    found: dict[str, tuple[str, int]] = {}
+    for name, given in (inside or {}).items():
+        match given:
+            case (str(outer), int(size)) if size > 0 and not isinstance(size, bool):
+                found[name] = outer, size
+            case _:
+                raise DataError(f"inside['{name}'] is {given!r:.40}: write a group and its size, ('heads', 4)")
+        if name not in where:
+            raise DataError(f"inside: there is no group '{name}' in axes; there are {', '.join(where)}")
+    for name, (outer, _) in found.items():
+        if outer in found:
+            raise DataError(
+                f"inside: '{name}' is inside '{outer}', which is inside another group: one level is possible"
+            )
+    return found
+
+
+def _powers(group: str, given: Any) -> dict[str, int]:
+    """Pattern -> 1 for arrays that are multiplied by a scale, -1 for arrays that are divided by it."""
+    if not isinstance(given, Mapping):
+        return {**dict.fromkeys(given, 1), "*": -1}
+    for pattern, power in given.items():
+        if isinstance(power, bool) or power not in (1, -1):
+            raise DataError(f"scales['{group}']['{pattern}'] is {power!r:.40}: write 1 (multiplied) or -1 (divided)")
+    return dict(given)
+
+
+def _of_some(group: Group, places: Sequence[Place]) -> str:
+    """The arrays on which a sign or scale acts, if it is not all arrays of the group."""
+    arrays = dict.fromkeys(place.array for place in places)
+    every = {place.array for place in group.places}
+    return "" if set(arrays) == every else f" ({', '.join(arrays)})"
 
 
 def _places_by_hand(axes: Mapping[str, list[tuple[str, int, int]]], group: str) -> Iterator[str]:

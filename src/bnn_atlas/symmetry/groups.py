@@ -77,6 +77,21 @@ class Part(Place):
         raise SymmetryError(f"{self.array}: units inside other units need symmetry.permutation.transform")
 
 
+def part_of(place: Place, size: int, outer: Sequence[Place], slots: int) -> Part | None:
+    """The place of units inside the units of another atom, on the same axis or on another one of the same array."""
+    for other in outer:
+        if other.array != place.array:
+            continue
+        between, rest = divmod(place.blocks, slots * other.blocks)
+        own = place.array, place.axis, place.incoming, place.start, other.blocks, place.inner, slots
+        if other.axis == place.axis:
+            if not rest and (other.start, other.inner) == (place.start, between * size * place.inner):
+                return Part(*own, between)
+        elif (other.start, other.blocks, other.inner) == (0, 1, 1):
+            return Part(*own, place.blocks, other.axis)
+    return None
+
+
 class Value(NamedTuple):
     """Where the units of a group appear in the forward pass: the activation of this layer's or block's output.
 

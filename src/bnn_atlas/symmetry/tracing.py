@@ -5,7 +5,7 @@ everywhere at once, only changes the order of the terms of sums: the places of t
 exchangeable units. Each group is checked numerically.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from math import lgamma
@@ -24,7 +24,19 @@ from bnn_atlas.symmetry.axes import (
     stretches,
 )
 from bnn_atlas.symmetry.features import MOST_ROWS, Features, Statistic, _taken
-from bnn_atlas.symmetry.groups import LARGEST_GROUP, Freedom, Group, InnerGroup, Part, Place, Symmetry, signs_of
+from bnn_atlas.symmetry.groups import (
+    LARGEST_GROUP,
+    Freedom,
+    FreeGroup,
+    Group,
+    InnerGroup,
+    Part,
+    Place,
+    Symmetry,
+    part_of,
+    scales_of,
+    signs_of,
+)
 from bnn_atlas.symmetry.permutation import _multiply as multiply
 from bnn_atlas.symmetry.permutation import transform, uniform_units
 from bnn_atlas.symmetry.programs import Function, Reader, Use, bind, evaluate, program_of
@@ -75,7 +87,7 @@ def traced_symmetry(
                     place = Place(parameter.name, axis, incoming, start, blocks, inner)
                     places.setdefault(id(atom), []).append(place)
                     atoms[id(atom)] = atom
-    checked = _Check(function, layout, rows, dtype, seed)
+    checked = Check(function, layout, rows, dtype, seed)
     inside = _inside(places, atoms, checked)
     kept = _without_nesting({key: found for key, found in places.items() if key not in inside}, atoms, layout)
     for place in (place for key, found in places.items() if key not in inside and key not in kept for place in found):
@@ -91,12 +103,12 @@ def traced_symmetry(
             for place in group.places:
                 undecided[f"{place.array}, axis {place.axis}"] = "exchanging its entries changes the outputs"
             continue
-        groups.append(checked.with_freedoms(group))
-        roots.append((atoms[key],))
         within = {inner: parts for inner, (outer, parts) in inside.items() if outer == key}
+        groups.append(checked.with_freedoms(group, () if within else _one_layer(group)))
+        roots.append((atoms[key],))
         for inner, alone in _named({inner: places[inner] for inner in within}, atoms, layout):
             part = InnerGroup(f"{alone.name}.units", group.size * alone.size, within[inner], inside=group.name)
-            groups.append(checked.with_freedoms(part))
+            groups.append(checked.with_freedoms(part, _one_layer(part)))
             roots.append((atoms[key], atoms[inner]))
     symmetry = Symmetry(layout, tuple(groups))
     outer_groups = {group.inside for group in groups if isinstance(group, InnerGroup)}
@@ -162,7 +174,7 @@ def _of_values(symmetry: Symmetry, samples: list[int]) -> Symmetry:
 
 
 def _inside(
-    places: dict[int, list[Place]], atoms: dict[int, Atom], checked: "_Check"
+    places: dict[int, list[Place]], atoms: dict[int, Atom], checked: "Check"
 ) -> dict[int, tuple[int, tuple[Place, ...]]]:
     """Atoms whose units can be exchanged within each unit of another atom -> that atom, and their places in it."""
     found: dict[int, tuple[int, tuple[Place, ...]]] = {}
@@ -172,27 +184,12 @@ def _inside(
         slots, size = atoms[outer].size, atoms[key].size
         if slots * size > LARGEST_GROUP:
             continue
-        parts = tuple(part for place in places[key] if (part := _part(place, size, places[outer], slots)) is not None)
+        parts = tuple(part for place in places[key] if (part := part_of(place, size, places[outer], slots)) is not None)
         if len(parts) == len(places[key]):
             whole = Group("outer", slots, tuple(places[outer]))
             if checked.permuted(whole, InnerGroup("inner", slots * size, parts, inside="outer")):
                 found[key] = (outer, parts)
     return found
-
-
-def _part(place: Place, size: int, outer: Sequence[Place], slots: int) -> Part | None:
-    """A place of units inside the units of another atom, on the same axis or on another one of the same array."""
-    for other in outer:
-        if other.array != place.array:
-            continue
-        between, rest = divmod(place.blocks, slots * other.blocks)
-        own = place.array, place.axis, place.incoming, place.start, other.blocks, place.inner, slots
-        if other.axis == place.axis:
-            if not rest and (other.start, other.inner) == (place.start, between * size * place.inner):
-                return Part(*own, between)
-        elif (other.start, other.blocks, other.inner) == (0, 1, 1):
-            return Part(*own, place.blocks, other.axis)
-    return None
 
 
 def _without_nesting(places: dict[int, list[Place]], atoms: dict[int, Atom], layout: Layout) -> dict[int, list[Place]]:
@@ -220,9 +217,7 @@ def _named(places: dict[int, list[Place]], atoms: dict[int, Atom], layout: Layou
         return (rank[best.array], best.axis, best.array)
 
     ordered = sorted(places, key=first)
-    owners = {
-        key: first(key)[2].replace("/", ".").rpartition(".")[0].replace(".", "/") or first(key)[2] for key in ordered
-    }
+    owners = {key: _owner(first(key)[2]) for key in ordered}
     found: list[tuple[int, Group]] = []
     for owner, keys in groupby(ordered, key=lambda key: owners[key]):
         same = list(keys)
@@ -231,6 +226,11 @@ def _named(places: dict[int, list[Place]], atoms: dict[int, Atom], layout: Layou
             name = owner if len(same) == 1 and owner not in taken else f"{first(key)[2]}[{first(key)[1]}]"
             found.append((key, Group(name, atoms[key].size, tuple(places[key]))))
     return found
+
+
+def _owner(array: str) -> str:
+    """The layer of an array: its name without the last part, or its name."""
+    return array.replace("/", ".").rpartition(".")[0].replace(".", "/") or array
 
 
 TOLERANCE = 1e-4
@@ -244,7 +244,7 @@ ATTEMPTS = 20
 """Number of random parameters and rows that are tried until the outputs are finite and differ."""
 
 
-class _Check:
+class Check:
     """Compares outputs at random parameters and rows before and after a change of the parameters."""
 
     def __init__(self, function: Function, layout: Layout, rows: np.ndarray, dtype: Any, seed: int) -> None:
@@ -279,32 +279,77 @@ class _Check:
     def permuted(self, *groups: Group) -> bool:
         """Whether a random order of the groups' units, moved by at least one place, leaves the outputs unchanged."""
         alone = Symmetry(self.layout, groups)
-        units = alone.identity
-        while (units == alone.identity).all():
+        units, can = alone.identity, any(g.size > 1 and getattr(g, "exchangeable", True) for g in groups)
+        while can and (units == alone.identity).all():
             units = uniform_units(alone, self.generator)
         return self._change(transform(alone, self.theta[None], units[None])[0]) <= TOLERANCE
 
-    def with_freedoms(self, group: Group) -> Group:
+    def with_freedoms(self, group: Group, parts: Iterable[tuple[Place, ...]]) -> Group:
         """The group with the signs and scales that leave the outputs unchanged; none if they are blind to the group.
+
+        Those of all places of the group are tried, and those of these parts of them.
 
         They also have to leave them unchanged where the units' incoming parameters are large, as activations can look
         homogeneous or odd near 0 (relu6). Factors are powers of 2, which round nothing.
         """
         if not self._responds(group):
             return group
-        alone = Symmetry(self.layout, (group,))
+        sets = [group.places, *parts]
         signs = self.generator.permutation(np.arange(group.size) % 2 * 2 - 1)
-        starts = [self.theta, _multiplied(alone, self.theta, LARGE, 1.0)]
-        tried: list[tuple[Freedom, np.ndarray]] = [("scale", 2.0**signs), ("sign", signs)]
-        freedoms = [
-            freedom
-            for freedom, factors in tried
-            if all(self._change(_multiplied(alone, at, factors, 1 / factors), at) <= TOLERANCE for at in starts)
-        ]
+        turned = next((places for places in sets if self._free(group, places, signs)), ())
+        scaled = [places for places in sets if self._free(group, places, 2.0**signs)]
+        if group.places in scaled:
+            scaled = [group.places]
         if isinstance(group, InnerGroup):
-            signed = group.places if "sign" in freedoms else ()
-            return replace(group, signs=signed, scales=(group.places,) if "scale" in freedoms else ())
-        return replace(group, freedoms=tuple(freedoms))
+            return replace(group, signs=turned, scales=tuple(scaled))
+        if turned in ((), group.places) and scaled in ([], [group.places]):
+            freedoms: tuple[tuple[Freedom, Any], ...] = (("scale", scaled), ("sign", turned))
+            return replace(group, freedoms=tuple(name for name, free in freedoms if free))
+        return FreeGroup(group.name, group.size, group.places, signs=turned, scales=tuple(scaled))
+
+    def _free(self, group: Group, places: tuple[Place, ...], factors: np.ndarray) -> bool:
+        """Whether factors of the units at these places leave the outputs unchanged, also where units are large."""
+        alone = Symmetry(self.layout, (replace(group, places=places),))
+        starts = [self.theta, _multiplied(alone, self.theta, LARGE, 1.0)]
+        return all(self._change(_multiplied(alone, at, factors, 1 / factors), at) <= TOLERANCE for at in starts)
+
+    def broken(self, symmetry: Symmetry) -> Iterator[tuple[str, str]]:
+        """Groups of which an order, the signs or a scale changes the outputs, and which of these."""
+        outer = {group.name: group for group in symmetry.groups}
+        for group in symmetry.groups:
+            inner = isinstance(group, InnerGroup)
+            together = (outer[group.inside], group) if isinstance(group, InnerGroup) else (group,)
+            if not self.permuted(*together):
+                yield group.name, "another order of its units" + (", with their outer units," if inner else "")
+            signs = self.generator.permutation(np.arange(group.size) % 2 * 2 - 1)
+            if signs_of(group) and not self._free(group, signs_of(group), signs):
+                yield group.name, f"another sign of its units in {_arrays(signs_of(group))}"
+            for places in scales_of(group):
+                if not self._free(group, places, 2.0**signs):
+                    yield group.name, f"another scale of its units in {_arrays(places)}"
+
+
+def _arrays(places: Sequence[Place]) -> str:
+    return ", ".join(dict.fromkeys(place.array for place in places))
+
+
+def _one_layer(group: Group) -> Iterator[tuple[Place, ...]]:
+    """Places whose sign or scale may be free although that of all places is not.
+
+    For each of two or more layers that compute the units, as in down (act(gate x) * up x): this one and what reads the
+    units. If nothing reads them, as for queries and keys, whose products count: the first layer, against the other.
+    """
+    layers: dict[str, list[Place]] = {}
+    for place in group.places:
+        if place.incoming:
+            layers.setdefault(_owner(place.array), []).append(place)
+    leaving = [place for place in group.places if not place.incoming]
+    if len(layers) == 2 and not leaving:
+        first, other = layers.values()
+        yield (*first, *(replace(place, incoming=False) for place in other))
+    elif len(layers) > 1:
+        for own in layers.values():
+            yield (*own, *leaving)
 
 
 def _multiplied(
