@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BeforeValidator
 
 from bnn_atlas.config.checks.figures import check_alignments, check_figure, check_networks
+from bnn_atlas.config.checks.methods import check_method
 from bnn_atlas.config.checks.runs import check_data, check_references, check_sets, inherit_from_sources
 from bnn_atlas.config.checks.sizes import check_sizes
 from bnn_atlas.config.claims.load import ClaimsConfig, load_claims
@@ -190,6 +191,7 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
             for run in expand(path.stem, entry, written, each, where, lines):
                 check_data(run, datasets, f"{where}: runs.{entry}")
                 check_sizes(run, datasets, f"{where}: runs.{entry}")
+                check_method(run, datasets, f"{where}: runs.{entry}")
                 check_sets(run, datasets, f"{where}: runs.{entry}.evaluate")
                 if run.name in runs:
                     raise ConfigError(

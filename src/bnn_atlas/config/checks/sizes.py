@@ -27,7 +27,7 @@ def check_sizes(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> N
 
 def _misfits(run: Run, datasets: Mapping[str, DatasetEntry]) -> Iterator[str]:
     method, warmstart, shards = run.config.method, run.config.warmstart, run.config.data_shards
-    trained, seen = _rows(run, datasets)
+    trained, seen = rows_of(run, datasets)
     batch = getattr(method, "batch_size", None)
     if batch is not None and batch > seen:
         yield f".method.batch_size = {batch:,}: there are {seen:,} rows; lower it, or use null for all rows at once"
@@ -55,7 +55,7 @@ def _misfits(run: Run, datasets: Mapping[str, DatasetEntry]) -> Iterator[str]:
             )
 
 
-def _rows(run: Run, datasets: Mapping[str, DatasetEntry]) -> tuple[int, int]:
+def rows_of(run: Run, datasets: Mapping[str, DatasetEntry]) -> tuple[int, int]:
     """At most how many rows a warm start is trained on, and how many the posterior is conditioned on."""
     split, entry = run.config.split, datasets[run.config.dataset]
     if split.kind == "published":
