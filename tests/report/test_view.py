@@ -86,8 +86,13 @@ def test_notes_about_the_number_reach_the_cards_and_errors_of_rows_that_are_not_
     )
     assert f"at infinitely many draws); {notes}" in page
     assert f"at infinitely many draws); {notes}" in site
-    assert "0.52 ± 0.02 (rows not paired)" in every
+    for one in (page, every, site):
+        assert "0.52 ± 0.02</b> (rows not paired)" in one or "0.52 ± 0.02 (rows not paired)" in one
     assert table.count("(rows not paired)") == 1
+    claims = write_judged(tmp_path / "open.parquet", ours={"difference_over": "rows, not paired"})
+    (tmp_path / "other").mkdir()
+    write_page(tmp_path / "open", study(tmp_path / "other", claims=claims))
+    assert "(rows not paired; asked" in (tmp_path / "open" / "README.md").read_text("utf-8")
 
 
 def test_a_difference_without_a_known_cause_says_so(view: StudyView) -> None:
@@ -170,12 +175,11 @@ def test_one_sentence_says_whether_chains_sample_the_posterior(view: StudyView) 
 
 
 def test_times_are_those_of_the_jobs_behind_the_results(view: StudyView, tmp_path: Path) -> None:
-    assert [step.cost for step in view.steps] == [
-        "1 s", "ten minutes (2 min of jobs here)", "2 min of jobs here", "not measured yet"
-    ]  # fmt: skip
+    took = "jobs of this study: 2 min, one after another"
+    assert [step.cost for step in view.steps] == ["1 s", f"ten minutes ({took})", took, "not measured yet"]
     benchmark(tmp_path / "benchmarks/sample/small/mile/split0/block0.tsv", 7500)
     longer = study(tmp_path, jobs=study_jobs(tmp_path, {"mile": [1, 1]}))
-    assert longer.steps[1].cost == "ten minutes (2 h 05 min of jobs here)"
+    assert longer.steps[1].cost == "ten minutes (jobs of this study: 2 h 05 min, one after another)"
 
 
 def test_figures_have_what_was_measured_runs_and_the_command_that_makes_them(view: StudyView) -> None:

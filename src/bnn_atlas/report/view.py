@@ -634,7 +634,7 @@ def _steps(
     chosen = f"'studies=[{study}]'"
 
     def measured(seconds: float) -> str:
-        return f"{duration(seconds)} of jobs here" if seconds else "not measured yet"
+        return f"jobs of this study: {duration(seconds)}, one after another" if seconds else "not measured yet"
 
     return [
         Step(
