@@ -79,6 +79,7 @@ sbom: setup ## List all packages with versions and licences in results/sbom.json
 schema: setup ## Write the schemas and the generated pages of docs/.
 	python -m bnn_atlas.config.pages.schema
 	python -m bnn_atlas.config.metrics
+	python -m bnn_atlas.report.accuracy
 	python -m bnn_atlas.report.artifact
 	python -m bnn_atlas.report.published_code
 	python -m bnn_atlas.pipeline.targets_page
