@@ -31,7 +31,9 @@ METHODS = {
     "adjusted mclmc": AdjustedMCLMCConfig(**SHORT, thinning=2, step_size=0.02),
     "mclmc": SMALL["mclmc"],
     "mclmc, tuned by blackjax": BlackJAXMCLMCConfig(**SHORT, thinning=2, step_size_init=0.05, energy_guard=0.1),
-    "implicit, learned spread": SMALL["implicit"].model_copy(update={"learned_sigma": "weight"}),
+    "implicit, learned spread, best of two": SMALL["implicit"].model_copy(
+        update={"learned_sigma": "weight", "starts": 2}
+    ),
     "laplace": LaplaceConfig(structure="kronecker", map_steps=5, steps=12),
     **{
         name: SMALL[name]
