@@ -48,7 +48,7 @@ def summarise(posterior: NetworkPosterior | None, draws: Draws, x: Any = None) -
     from bnn_atlas.config.parts.priors import standard_deviation
     from bnn_atlas.config.parts.user import UserPosteriorConfig
     from bnn_atlas.metrics.judgement import evaluate
-    from bnn_atlas.metrics.judgement.checks import BY_WEIGHT, Status, checks
+    from bnn_atlas.metrics.judgement.checks import BY_WEIGHT, FUNCTIONS, Status, checks
     from bnn_atlas.metrics.judgement.rows import as_rows
     from bnn_atlas.metrics.judgement.trust import reference_measurement, trust
     from bnn_atlas.metrics.tables.measurement import Measurement, Row
@@ -63,10 +63,10 @@ def summarise(posterior: NetworkPosterior | None, draws: Draws, x: Any = None) -
         rows, trained_on = np.asarray(posterior.rows[0]), len(posterior.rows[1])
         rows = rows if x is None else rows_like(posterior, x)
     if posterior is not None and len(rows):
-        judged = f"functions at {plural(min(ROWS, len(rows)), 'row')}"
+        judged, first = FUNCTIONS, f"functions at {plural(min(ROWS, len(rows)), 'row')}"
         predicted = predict(posterior, draws, rows[evenly(len(rows), ROWS)])
     else:
-        judged = f"{plural(min(ROWS, draws.size), 'parameter')}, evenly chosen"
+        judged, first = "parameters", f"{plural(min(ROWS, draws.size), 'parameter')}, evenly chosen"
         predicted = _parameters_as_functions(draws)
     found = evaluate.diagnose(draws, predicted, facts)
     measured = [*found.functions_and_weights, *found.sampling]
@@ -79,14 +79,12 @@ def summarise(posterior: NetworkPosterior | None, draws: Draws, x: Any = None) -
     reasons: tuple[str, ...] = (trusted.text,)
     if are_chains:
         order = (*BY_WEIGHT, Status.FINE)
-        by_weight = sorted(checks(table), key=lambda check: order.index(check.status))
+        by_weight = sorted(checks(table, judged), key=lambda check: order.index(check.status))
         reasons = tuple(f"{check.status.value}: {check.text}" for check in by_weight)
-    if not judged.startswith("functions"):
-        reasons = tuple(text.replace("function values", "parameters") for text in reasons)
     values = {one.metric: one.value for one in measured}
     steps = values.get("divergences", float("nan"))
     parameters = found.parameters.assign(array=[name.partition("[")[0] for name in found.parameters["name"]])
-    parts = {judged: found.functions, "log posterior": None}
+    parts = {first: found.functions, "log posterior": None}
     parts |= {str(name): part for name, part in parameters.groupby("array", sort=False)}
     lines = {
         name: {

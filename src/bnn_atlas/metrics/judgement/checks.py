@@ -124,8 +124,13 @@ UNBOUNDED = ("unadjusted_hmc", "baoab")
 """Full-gradient methods that have no Metropolis test and no metric that bounds the bias."""
 
 
-def checks(table: pd.DataFrame) -> list[Check]:
+FUNCTIONS = "function values"
+
+
+def checks(table: pd.DataFrame, judged: str = FUNCTIONS) -> list[Check]:
     """All checks that the metric table of one run and split allows, the most serious first.
+
+    `judged` says what the rows of function values are of, where they are of something else.
 
     If a run passes the rule for references (`judgement.trust`) and none of its chains is excluded, its function values
     and log posterior are never worse than "look closer": the limits here apply to the worst function value, whereas the
@@ -137,8 +142,8 @@ def checks(table: pd.DataFrame) -> list[Check]:
     # Convergence is no evidence for an approximation, and no check measures the bias of stochastic gradients.
     convergence: list[Check | None] = [independent_check()]
     if kind_of_draws is not KindOfDraws.INDEPENDENT:
-        others = [_also(rows, name, of) for name, of in ALSO_CONVERGED.items()]
-        convergence = [_as_reference(check, rows) for check in (_rhat(rows), _ess(rows), *others)]
+        others = [_also(rows, name, of, judged) for name, of in ALSO_CONVERGED.items()]
+        convergence = [_as_reference(check, rows) for check in (_rhat(rows, judged), _ess(rows, judged), *others)]
     bias = None
     if kind_of_draws is KindOfDraws.STOCHASTIC_GRADIENT_CHAIN:
         bias = _bias("the step size and by mini-batches")
@@ -278,24 +283,24 @@ def _bias(source: str) -> Check:
     return Check("bias", Status.LOOK, f"no Metropolis test: biased by {source}; by how much is not known")
 
 
-def _rhat(rows: Values) -> Check:
+def _rhat(rows: Values, judged: str) -> Check:
     value = _value(rows, "rhat_function_max")
     status = RHAT.status(value)
     if status is Status.UNKNOWN:
-        return Check("convergence", status, f"R-hat of function values {_reason(rows)}")
-    text = f"R-hat of function values up to {value:.2f} ({_limits(RHAT)})"
+        return Check("convergence", status, f"R-hat of {judged} {_reason(rows)}")
+    text = f"R-hat of {judged} up to {value:.2f} ({_limits(RHAT)})"
     weights = _value(rows, "rhat_weight_max")
     if weights > RHAT.look:
         text += f"; of weights {weights:.2f}, not judged: equivalent modes keep it high"
     return Check("convergence", status, text)
 
 
-def _ess(rows: Values) -> Check | None:
+def _ess(rows: Values, judged: str) -> Check | None:
     values = [_value(rows, f"ess_{kind}_function_min") for kind in ("bulk", "tail")]
     defined = [value for value in values if not np.isnan(value)]
     if not defined:
         return None
-    return _limited("effective draws", ESS, min(defined), "ESS of function values as low as {:,.0f}", "{:,.0f}")
+    return _limited("effective draws", ESS, min(defined), f"ESS of {judged} as low as {{:,.0f}}", "{:,.0f}")
 
 
 ALSO_CONVERGED = {
@@ -320,7 +325,7 @@ def _as_reference(check: Check | None, rows: Values) -> Check | None:
     return check._replace(status=Status.LOOK, text=judged)
 
 
-def _also(rows: Values, name: str, metrics: tuple[str, ...]) -> Check | None:
+def _also(rows: Values, name: str, metrics: tuple[str, ...], judged: str) -> Check | None:
     """The check of R-hat and effective sample sizes of another quantity; the worse of the two decides."""
     rhat, *sizes = (_value(rows, metric) for metric in metrics)
     defined = [size for size in sizes if not np.isnan(size)]
@@ -330,7 +335,7 @@ def _also(rows: Values, name: str, metrics: tuple[str, ...]) -> Check | None:
     statuses = {limits.status(v) for limits, v in ((RHAT, rhat), (ESS, ess)) if not np.isnan(v)}
     status = next((status for status in (*BY_WEIGHT, Status.FINE) if status in statuses), Status.FINE)
     values = ([f"R-hat {rhat:.2f}"] if not np.isnan(rhat) else []) + ([f"ESS {ess:,.0f}"] if defined else [])
-    return Check(name, status, f"{name}: {', '.join(values)} (limits as for function values)")
+    return Check(name, status, f"{name}: {', '.join(values)} (limits as for {judged})")
 
 
 def divergences(rows: Values) -> Check | None:
