@@ -476,6 +476,8 @@ def networks_without(name: str) -> list[dict[str, np.ndarray]]:
         (lambda: atlas.Symmetry(SPEC, inside=["h"]), "inside maps groups"),
         (lambda: atlas.Symmetry(SPEC, inside={"h": ("g", 2), "g": ("k", 2)}), "one level"),
         (lambda: atlas.Symmetry(SPEC, ordered=["h"]), "'h' is not a group inside"),
+        (lambda: atlas.Symmetry(SPEC, ordered=3), "ordered is 3: write a list of groups"),
+        (lambda: atlas.Symmetry(SPEC, signs={"h": [3]}), "signs is a list"),
         (lambda: atlas.align([TORCH] * 2, atlas.Symmetry(SPEC, inside={"h": ("k", 4)})), "not a multiple of 4"),
         (lambda: atlas.align([TORCH] * 2, atlas.Symmetry(SPEC, signs={"h": ["fc3.*"]})), "no array of the group"),
         (lambda: atlas.align([TORCH] * 2, SPEC, gain=1.0), "gain is 1.0: pass a number from 0 to below 1"),

@@ -102,7 +102,7 @@ class Symmetry:
         names = dict.fromkeys((*(name for name in where if name not in self._inside), *outer, *self._inside))
         patterns = scales.values() if isinstance(scales, Mapping) else [[]] if scales is None else [None]
         of_signs: Collection[Any] = signs.values() if isinstance(signs, Mapping) else []
-        if not all(isinstance(one, Collection) and not isinstance(one, str) for one in (signs, *of_signs, *patterns)):
+        if not all(map(_is_names, (signs, *of_signs, *patterns))):
             raise DataError(
                 "signs is a list of groups, and scales names the incoming arrays of groups: {'h': ['fc1.*']}"
             )
@@ -112,7 +112,9 @@ class Symmetry:
             for name in groups:
                 if name not in names:
                     raise DataError(f"{what}: there is no group '{name}'; there are {', '.join(names)}")
-        self._ordered = frozenset([ordered] if isinstance(ordered, str) else ordered)
+        if not _is_names(ordered):
+            raise DataError(f"ordered is {ordered!r:.40}: write a list of groups, such as ['qk']")
+        self._ordered = frozenset(ordered)
         if unknown := sorted(self._ordered - set(self._inside)):
             raise DataError(
                 f"ordered: '{unknown[0]}' is not a group inside another one; "
@@ -441,6 +443,11 @@ def _entry(name: str, entry: Any) -> tuple[str, int, int]:
         )
     at = named[0]
     return parts[at], prod(parts[:at]), prod(parts[at + 1 :])
+
+
+def _is_names(given: Any) -> bool:
+    """Whether this is a collection of names or patterns, or a mapping from them."""
+    return isinstance(given, Collection) and not isinstance(given, str) and all(isinstance(one, str) for one in given)
 
 
 def _inside(inside: Any, where: Mapping[str, Any]) -> dict[str, tuple[str, int]]:

@@ -158,7 +158,7 @@ def open_pool(path: str | Path) -> Pool:
     except OSError as error:
         raise TraceError(
             f"cannot read the pool {source}: {error.strerror or error}. Give the path of a pool.json, which `sample`, "
-            "or the rule pool, writes."
+            "`save` and the rule pool write, or its folder."
         ) from error
     except (KeyError, TypeError, ValueError) as error:
         raise TraceError(f"the pool {source} is damaged: {error!r}. {AGAIN}") from error
