@@ -1,9 +1,9 @@
 """What a step of implicit variational inference costs with each form of the entropy, and how much memory it takes.
 
 Whole steps on the toy of two sinusoids (7-10 elu, 70 rows, 3 samples) and on a UCI regression (50 relu, 927 rows of 8
-inputs, 2 samples), and the entropy alone, with its gradient, of the generators of a 784-400-400-10 network. Times are
-CPU times of all threads together on one core. Memory is what the compiled program takes beside its arguments, and that
-of a Jacobian, D x d numbers, which is never formed.
+inputs, 2 samples), there with those of mean field and of IVON beside them, and the entropy alone, with its gradient, of
+the generators of a 784-400-400-10 network. Times are CPU times of all threads together on one core. Memory is what the
+compiled program takes beside its arguments, and that of a Jacobian, D x d numbers, which is never formed.
 """
 
 import argparse
@@ -27,6 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bnn_atlas.config.methods.gaussian import IVONConfig, MeanFieldConfig
 from bnn_atlas.config.methods.implicit import (
     EntropyConfig,
     ExactEntropy,
@@ -42,9 +43,12 @@ from bnn_atlas.config.methods.optimisation import AdamConfig
 from bnn_atlas.config.parts.posterior import LearnedNoiseLikelihood, MLPConfig
 from bnn_atlas.config.parts.priors import NormalPrior
 from bnn_atlas.keys import step_key
+from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.implicit.entropy import Place, build_form
 from bnn_atlas.methods.implicit.fitting import build_implicit
 from bnn_atlas.methods.implicit.generators import build_generator
+from bnn_atlas.methods.ivon import build_ivon
+from bnn_atlas.methods.mean_field import build_mean_field
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior.density import binder, build_posterior, posterior_data
 
@@ -57,6 +61,11 @@ FORMS: dict[str, EntropyConfig] = {
 }
 SPREAD = ", spread of each weight learned"
 """Follows the name of a form in whole steps with such a spread; the published form has none."""
+NORMAL: dict[str, Callable[..., Method]] = {
+    "mean field": lambda settings, *problem: build_mean_field(MeanFieldConfig(**settings), *problem),
+    "IVON": lambda settings, *problem: build_ivon(IVONConfig(**settings), *problem),
+}
+"""Fits without a generator, in whole steps."""
 STEPS = 200
 
 
@@ -145,11 +154,11 @@ def measure(name: str, repeats: int) -> list[dict[str, object]]:
                     "repeat": repeat,
                     "work": name,
                     "weights": weights,
-                    "noise": noise,
+                    "noise": noise * (form not in NORMAL),
                     "form": form,
                     "milliseconds": round(milliseconds, 4),
                     "temporary_mb": round(timed.megabytes, 3),
-                    "jacobian_mb": round(4e-6 * weights * noise, 3),
+                    "jacobian_mb": round(4e-6 * weights * noise, 3) * (form not in NORMAL),
                     "matmul_gflops": round(products, 1),
                     "processor": processor(),
                     "cores": 1,
@@ -174,12 +183,12 @@ def _posterior(fit: Fit) -> Any:
 
 
 def whole_steps(fit: Fit) -> dict[str, Timed]:
-    """Steps of a fit, with each form."""
+    """Steps of a fit, with each form, and of fits of a normal with independent weights to the same posterior."""
     posterior, prior = _posterior(fit)
     data, bind = posterior_data(fit.x, fit.y, prior), binder(posterior)
     start = jnp.zeros(posterior.layout.size)
-    found = {}
     learned = {f"{form}{SPREAD}": entropy for form, entropy in FORMS.items() if entropy.kind in ("exact", "lanczos")}
+    methods: dict[str, Method] = {}
     for form, entropy in (FORMS | learned).items():
         config = ImplicitConfig(
             generator=MLPGenerator(noise=fit.noise, hidden=(fit.hidden,)),
@@ -191,7 +200,11 @@ def whole_steps(fit: Fit) -> dict[str, Timed]:
             batch_size=None,
             optimiser=AdamConfig(),
         )
-        method = build_implicit(config, posterior, data)
+        methods[form] = build_implicit(config, posterior, data)
+    shared: dict[str, Any] = {"samples": fit.samples, "batch_size": None}
+    methods |= {name: build(shared, posterior, data) for name, build in NORMAL.items()}
+    found = {}
+    for form, method in methods.items():
         step = method.phases[0].step
         state = jax.jit(lambda data, method=method: method.init(jax.random.key(0), start, bind(data)))(data)
 

@@ -162,7 +162,7 @@ def implicit(table: pd.DataFrame) -> str:
             first = rows[rows.form == form].iloc[0]
             ratio = f"{(times[form] / published).median():.2f} x"
             memory = (number(first.temporary_mb), number(first.jacobian_mb))
-            name = f"{work}, D = {first.weights:,}, d = {first.noise:,}"
+            name = f"{work}, D = {first.weights:,}" + f", d = {first.noise:,}" * bool(first.noise)
             lines.append((name, form, spread(times[form]), ratio, *memory))
     head = ("generator", "form", "milliseconds", "published form", "memory, MB", "a Jacobian, MB")
     return f"{machine(table)}; {table.repeat.nunique()} rounds.\n\n{markdown(head, lines)}"

@@ -62,9 +62,10 @@ def test_implicit(tmp_path: Path) -> None:
     output = tmp_path / "implicit.csv"
     run("implicit.py", "--repeats", "1", "--works", "toy", "--output", output)
     table = pd.read_csv(output)
-    assert len(table) == 6, "four forms, two of them with a learned spread, too"
+    assert len(table) == 8, "four forms, two of them with a learned spread, too, mean field and IVON"
     assert (table.milliseconds > 0).all()
-    assert table.jacobian_mb.to_numpy() == pytest.approx(4e-6 * 105 * 60, abs=1e-3)
+    assert table.jacobian_mb.to_numpy() == pytest.approx(4e-6 * 105 * table.noise, abs=1e-3)
+    assert table.noise.tolist() == [60] * 6 + [0] * 2
 
 
 def test_cost_of_an_entropy_beside_the_published_one() -> None:
