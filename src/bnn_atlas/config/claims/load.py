@@ -321,8 +321,8 @@ class ClaimsFile(Model):
     paper: Text
     """Citation for claims that name no other."""
     could_be_read: Text | None = None
-    """What of the paper could be read, and where its numbers come from, if its text could not be read; the study's page
-    begins with it."""
+    """What of the paper could be read, where its numbers come from, if its text could not be read, and what no claim is
+    about although it was read; the study's page begins with it."""
     findings: dict[str, FindingEntry] = Field(default_factory=dict)
     """Name -> finding. The results page begins with these (about ten); claims refer to them by name."""
     no_claim: dict[str, Text] = Field(default_factory=dict)
