@@ -165,6 +165,22 @@ def test_a_finding_says_that_its_numbers_lie_on_one_side(tmp_path: Path, below: 
     assert (text in page, "the published ones." in page) == (True, bool(text))
 
 
+@pytest.mark.parametrize(
+    ("identity", "text"),
+    [
+        ("same", "14 of 14 numbers lie below the published ones."),
+        ("reduced", "14 of 14 numbers lie below the published ones."),
+        ("settings unknown", ""),
+        ("another problem", ""),
+    ],
+)
+def test_only_numbers_of_the_published_problem_are_counted_on_a_side(tmp_path: Path, identity: str, text: str) -> None:
+    of = {f"error_{n}": {"d": -0.02, "identity": identity if n < 12 else "same"} for n in range(14)}
+    claims = write_claims(tmp_path / "sides.parquet", of)
+    findings = {"findings": [{"statement": "One", "claims": list(of)}]}
+    assert study(tmp_path, claims=claims, study=STUDY | findings).cards[0].one_side == text
+
+
 def test_what_is_reduced_is_said_once(view: StudyView) -> None:
     assert view.reductions == [REDUCED]
     assert [claim.reduced for claim in view.claims] == [(1,), (1,), (), (1,), ()]

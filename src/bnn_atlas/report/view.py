@@ -29,7 +29,9 @@ MOST_NAMED = 6
 MOST_ROWS = 16
 """Families with more numbers than that share one row of the forest."""
 LOPSIDED = 0.01
-"""Below this probability, it is said that the numbers of a finding lie on one side of the published ones."""
+"""Below this probability, by equal chances for independent numbers, a finding says how many lie on one side."""
+PUBLISHED_PROBLEM = IDENTITIES[:2]
+"""Identities of claims whose runs have the published settings, at least at a reduction."""
 IN_FIGURE = -1
 """Stands for the split of a figure's number."""
 OUTCOMES = {
@@ -565,11 +567,14 @@ def _forest(claims: Collection[Claim]) -> dict[str, list[list[Mark]]]:
 
 
 def _one_side(claims: Collection[Claim]) -> str:
-    """On which side of the published numbers the judged ones lie, if nearly all lie on one; else empty.
+    """How many of the judged numbers lie on one side of the published ones, if nearly all do; else empty.
 
-    As many or more on one side would have a probability below 1 % if each number lay on either side with equal chance.
+    Numbers with unknown settings or on another problem do not count. As many or more on one side would have a
+    probability below `LOPSIDED` if each number lay on either side with equal chance, independently of the others.
+    Points of the same runs are not independent, so the text is a count and no test.
     """
-    signs = [off > 0 for claim in claims if (off := claim.off) and claim.verdict != Verdict.TO_RUN]
+    judged = [claim for claim in claims if claim.identity in PUBLISHED_PROBLEM and claim.verdict != Verdict.TO_RUN]
+    signs = [off > 0 for claim in judged if (off := claim.off)]
     number, above = len(signs), sum(signs)
     most = max(above, number - above)
     if 2 * sum(math.comb(number, k) for k in range(most, number + 1)) / 2**number >= LOPSIDED:
