@@ -9,14 +9,20 @@ from bnn_atlas.report.accuracy import PAGE, Kept, write_accuracy
 from tests.copies import REPOSITORY
 
 TEMPLATE = REPOSITORY / "src/bnn_atlas/report/templates/accuracy.md.j2"
-SOURCES = [*(REPOSITORY / "config").glob("**/*.*"), REPOSITORY / "benchmarks" / "README.md"]
-"""Files with numbers that no run measures: settings, published numbers, and times beside other packages."""
+TYPED = {
+    "4.39": "times as fast, by benchmarks/README.md",
+    "3.57": "the same, as a pipeline",
+    "0.1": "the published energy variance",
+    "0.3": "the noise of the rows of the toy",
+    "0.05": "sigma of the implicit posterior on MNIST",
+    "0.003": "sigma of the implicit posterior on UCI sets",
+}
+"""Decimal numbers that the template may have, since no run of a study measures them -> what they are."""
 
 
 def typed(text: str) -> list[str]:
-    """The decimal numbers of a template that are written in it, and stand in none of the sources."""
-    known = set(re.findall(r"\d+\.\d+", " ".join(file.read_text("utf-8") for file in SOURCES)))
-    return [number for number in re.findall(r"\d+\.\d+", re.sub(r"\{[{%].*?[%}]\}", "", text)) if number not in known]
+    """The decimal numbers that are written in a template."""
+    return re.findall(r"\d+\.\d+", re.sub(r"\{[{%].*?[%}]\}", "", text))
 
 
 def test_it_is_as_the_tables_make_it(tmp_path: Path) -> None:
@@ -25,8 +31,8 @@ def test_it_is_as_the_tables_make_it(tmp_path: Path) -> None:
 
 
 def test_no_measured_number_is_typed() -> None:
-    assert typed(TEMPLATE.read_text("utf-8")) == []
-    assert typed("an RMSE of 0.16837, {{ 0.16838 }} and 0.1215") == ["0.16837"]
+    assert set(typed(TEMPLATE.read_text("utf-8"))) == TYPED.keys()
+    assert typed("an RMSE of 0.16837, {{ 0.16838 }} and {% set x = 0.16839 %}0.460") == ["0.16837", "0.460"]
 
 
 def test_a_number_that_no_table_has_is_refused() -> None:

@@ -27,10 +27,10 @@ class Kept:
         self._published = read_published(root / "config" / "published" / f"{study}.csv")
 
     def claim(self, name: str) -> str:
-        """What was measured for a claim, with its error."""
+        """What was measured for a claim, with its error; the sentence around it says which way a difference goes."""
         if not (here := self._claims.get(name, {}).get("here")):
             raise KeyError(f"{self.study}: nothing was measured for a claim '{name}'")
-        return signed(here)
+        return signed(here.removeprefix("+"))
 
     def sd(self, name: str, digits: int) -> str:
         """The value of a claim and its standard deviation over repetitions."""
@@ -62,6 +62,10 @@ class Kept:
     def published(self, key: str, digits: int = 3) -> str:
         """A published number."""
         return signed(f"{self._published[key].value:.{digits}f}")
+
+    def published_sd(self, key: str, digits: int) -> str:
+        """A published number and its printed error."""
+        return f"{self.published(key, digits)} ± {self._published[key].error:.{digits}f}"
 
 
 def write_accuracy(root: Path, destination: Path) -> None:
