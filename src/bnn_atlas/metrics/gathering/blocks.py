@@ -95,7 +95,9 @@ def merged_summary(paths: Sequence[str | Path]) -> PredictiveSummary:
 def merged_virial(paths: Sequence[str | Path], chain_ids: np.ndarray) -> Virial:
     """The gradients at draws of all blocks, by the places of their chains among `chain_ids`, those of all blocks."""
     parts = [load_virial(path) for path in paths]
-    joined = {name: _joined(parts, name) for name in ("likelihood", "prior", "rises")}
+    joined = {name: _joined(parts, name) for name in ("likelihood", "prior")}
+    # Files of an earlier form have no rises, and those of the other blocks alone would belong to other chains.
+    joined["rises"] = _joined(parts, "rises") if all(len(part.rises) for part in parts) else np.empty(0)
     joined["chains"] = np.searchsorted(chain_ids, _joined(parts, "chains"))
     return Virial(**{**parts[0]._asdict(), **joined})
 
