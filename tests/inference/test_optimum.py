@@ -1,10 +1,14 @@
 """Whether optima have converged: MAP, a Laplace approximation and a path, each ended early and late."""
 
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
+import jax
 import numpy as np
 import pytest
+from jax import numpy as jnp
 
 from bnn_atlas import build_posterior, sample
 from bnn_atlas.inference.optimum import are_optima, gradients_of, rises_above
@@ -13,6 +17,7 @@ from bnn_atlas.library.posteriors import NetworkPosterior
 from bnn_atlas.metrics.gathering.log_densities import course_measurements, losses_of_path, optimum_measurements
 from bnn_atlas.metrics.gathering.virial import load_virial, save_virial
 from bnn_atlas.metrics.judgement.checks import Status, Value, settled_check
+from bnn_atlas.posterior.density import LogDensity
 from bnn_atlas.traces.draws import Draws
 
 ROWS, CHAINS, MAX_BYTES = 40, 2, 2**20
@@ -76,6 +81,33 @@ def test_the_rise_is_that_to_the_maximum_of_a_gaussian(temperature: float) -> No
     away = np.array([0.3, -0.2, 0.1, 0.4])
     found = rises_above(posterior.density, posterior.data, np.stack([mean, mean + away]))
     np.testing.assert_allclose(found, [0, 0.5 * away @ precision @ away], rtol=1e-3, atol=1e-3)
+
+
+def rise_of(log_density: Callable[[jax.Array], jax.Array], start: list[float], rows: int = 1) -> float:
+    """The rise above `start` of a density that is given as such, of so many rows."""
+
+    def evaluate(theta: jax.Array, batch: Any) -> tuple[LogDensity, jax.Array]:
+        value, gradient = jax.value_and_grad(log_density)(theta)
+        return LogDensity(value, jnp.zeros_like(value)), gradient
+
+    posterior = SimpleNamespace(arrange=lambda data: None, evaluate=evaluate, temperature=1.0)
+    data = SimpleNamespace(y=np.broadcast_to(0.0, rows), prior=SimpleNamespace(loc=jnp.zeros(1, jnp.float32)))
+    return float(rises_above(cast(Any, posterior), cast(Any, data), np.array([start]))[0])
+
+
+def test_the_search_is_as_long_for_many_rows() -> None:
+    scales = jnp.geomspace(1.0, 1e3, 8)
+    start = np.asarray(scales**-0.5).tolist()
+    assert rise_of(lambda theta: -0.5 * (scales * theta**2).sum(), start, 10**6) == pytest.approx(4, rel=1e-3)
+
+
+def test_a_step_to_where_the_density_is_not_finite_is_shortened() -> None:
+    """It rises straight up to 0.5 and is not finite beyond; if it is finite at the start alone, nothing is known."""
+    assert rise_of(lambda theta: jnp.where(theta[0] < 0.5, 10 * theta[0], jnp.nan), [0.0]) == pytest.approx(5, rel=0.1)
+    assert np.isnan(rise_of(lambda theta: jnp.where(theta[0] == 0, theta[0], jnp.nan), [0.0]))
+    assert np.isnan(rise_of(lambda theta: jnp.where(theta[0] == 1, theta[0], jnp.nan), [1.0])), "up to rounding"
+    steep = rise_of(lambda theta: jnp.where(theta[0] < 1e-3, 1e5 * theta[0], -jnp.inf), [0.0])
+    assert steep == pytest.approx(100, rel=0.5)
 
 
 def test_a_point_without_a_density_has_no_rise() -> None:

@@ -1,6 +1,7 @@
 """How much further steps still raise the log posterior above an optimum."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import jax
 import numpy as np
@@ -9,14 +10,9 @@ from scipy.optimize import minimize
 
 from bnn_atlas.inference.problem import Problem
 from bnn_atlas.inference.virial import virial_of
-from bnn_atlas.metrics.gathering.virial import Virial
+from bnn_atlas.metrics.gathering.virial import FURTHER_GRADIENTS, Virial
 from bnn_atlas.posterior.density import Posterior, PosteriorData
 from bnn_atlas.traces.draws import Draws
-
-EVALUATIONS = (5, 50)
-"""Fewest and most gradients on all rows for each optimum."""
-MOST_ROWS = 2_000_000
-"""Largest number of rows in all these gradients, unless these are the fewest."""
 
 
 def gradients_of(draws: Draws, without_rows: Problem, load: Callable[[], Problem], of: int | None = None) -> Virial:
@@ -45,28 +41,35 @@ def are_optima(draws: Draws) -> bool:
 def rises_above(posterior: Posterior, data: PosteriorData, optima: np.ndarray) -> np.ndarray:
     """Rise [C] of the untempered log posterior above each of the optima [C, P], in nats, by further steps on all rows.
 
-    L-BFGS (SciPy) starts at the optimum and takes a limited number of gradients, so this is a lower bound of what is
-    left to gain: 0 at a maximum, up to rounding. It says nothing of other maxima. NaN where the density is not finite.
+    L-BFGS (SciPy) starts at the optimum and takes at most `FURTHER_GRADIENTS` gradients, so this is a lower bound of
+    what is left to gain: 0 at a maximum, up to rounding. It says nothing of other maxima. A step to where the density
+    is not finite is shortened. NaN where it is not finite at the optimum, or at all other points of the search.
     """
-    fewest, most = EVALUATIONS
-    count = max(fewest, min(most, MOST_ROWS // max(1, len(data.y) * len(optima))))
     batch, evaluate = posterior.arrange(data), jax.jit(posterior.evaluate)
 
     def rise(point: np.ndarray) -> float:
         seen: list[float] = []
 
         def descend(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            density, gradient = evaluate(jnp.asarray(theta, data.prior.loc.dtype), batch)
-            seen.append(float(density.log_likelihood) + float(density.log_prior))
-            if not np.isfinite(seen[-1]):
-                raise FloatingPointError
-            return -seen[-1], -posterior.temperature * np.asarray(gradient, np.float64)
+            place = theta.astype(data.prior.loc.dtype)
+            # A line search that finds nothing ends where it started.
+            if len(seen) > FURTHER_GRADIENTS or (seen and np.array_equal(place, point.astype(place.dtype))):
+                raise StopIteration
+            density, gradient = evaluate(jnp.asarray(place), batch)
+            value, slope = float(density.log_likelihood) + float(density.log_prior), np.asarray(gradient, np.float64)
+            finite = np.isfinite(value) and np.isfinite(slope).all()
+            seen.append(value if finite else np.nan)
+            if finite:
+                return -value, -posterior.temperature * slope
+            if len(seen) == 1:
+                raise StopIteration
+            # A flat point a nat below the best makes the line search take about half the step.
+            return 1 - float(np.nanmax(seen)), np.zeros_like(theta)
 
-        try:
-            options = {"maxfun": count, "maxiter": count, "ftol": 0.0, "gtol": 0.0}
-            minimize(descend, point.astype(np.float64), jac=True, method="L-BFGS-B", options=options)
-        except FloatingPointError:
-            pass
-        return float(np.nanmax(seen)) - seen[0] if np.isfinite(seen[0]) else float("nan")
+        with suppress(StopIteration):
+            minimize(descend, point.astype(np.float64), jac=True, method="L-BFGS-B", options={"ftol": 0.0, "gtol": 0.0})
+        start, *others = seen
+        known = np.isfinite(start) and (not others or np.isfinite(others).any())
+        return float(np.nanmax(seen)) - start if known else float("nan")
 
     return np.array([rise(point) for point in optima])

@@ -16,6 +16,8 @@ MOST_DRAWS = 500
 """Largest number of draws of a chain from which the balance of layers is computed; they are evenly spread."""
 MOST_DIFFERENCES = 4_000_000
 """Largest number of such values, of all chains, draws and layers."""
+FURTHER_GRADIENTS = 50
+"""Most gradients on all rows by which the rise above an optimum is searched, whatever the rows, chains and blocks."""
 
 
 class Virial(NamedTuple):
