@@ -11,6 +11,7 @@ from bnn_atlas.metrics.gathering.log_densities import (
     error_under_noise,
     late_change,
     log_likelihood_measurements,
+    optimum_measurements,
     point_noise_measurements,
     settling_measurements,
     shell_measurements,
@@ -328,6 +329,21 @@ def test_a_course_that_is_short_constant_or_not_finite_says_nothing(memory_pool)
     assert changes(elbo=one)["bound_late_change"].value == changes((0,), elbo=noise)["bound_late_change"].value
     assert not changes((), elbo=noise)
     assert not changes()
+
+
+def test_an_optimum_that_is_not_finite_is_counted(memory_pool):
+    """A value of the others does not stand for it, and without others there is none; chains left out do not count."""
+    pool, rises = memory_pool(THETA), np.array([0.7, np.nan, 1.4])
+    (found,) = optimum_measurements(pool, KEPT, rises, 70, MAX_BYTES)
+    assert found.value == pytest.approx(0.02)
+    how = "at most 50 further gradients"
+    assert found.note == f"not finite for 1 of 3 chains; {how}; chain 2, the worst of 2"
+    (found,) = optimum_measurements(pool, KEPT, np.full(3, np.nan), 70, MAX_BYTES)
+    assert np.isnan(found.value)
+    assert found.note == f"not finite for 3 of 3 chains; {how}"
+    (found,) = optimum_measurements(pool, np.array([0, 2]), rises, 70, MAX_BYTES)
+    assert found.note == f"{how}; chain 2, the worst of 2"
+    assert optimum_measurements(pool, KEPT[:0], rises, 70, MAX_BYTES) == []
 
 
 def autoregressive(correlation, fits, points=100, seed=0):

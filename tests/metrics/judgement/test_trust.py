@@ -348,6 +348,15 @@ CHANGES = [
 ]  # fmt: skip
 
 
+def test_an_optimum_of_which_nothing_is_known_is_a_reason_to_look():
+    for value in (0.001, np.nan):
+        table = rows_of(GOOD | {"optimum_rise": value}, "map")
+        table.loc[table["metric"] == "optimum_rise", "note"] = "not finite for 1 of 3 chains; chain 0, the worst of 2"
+        (check,) = [check for check in checks(table) if check.name == "last tenth"]
+        assert check.status is LOOK
+        assert "`optimum_rise` is not finite for 1 of 3 chains (" in check.text
+
+
 @pytest.mark.parametrize(("method", "values", "status", "words"), CHANGES)
 def test_one_rule_says_of_every_method_what_still_moves(method, values, status, words):
     """Approximations stay without a judgement of their quality unless they ended below their start."""

@@ -11,6 +11,7 @@ from scipy.special import digamma, polygamma
 from bnn_atlas.metrics.formulas.averages import error_of_mean
 from bnn_atlas.metrics.formulas.rhat_ess import error_of_chain_mean
 from bnn_atlas.metrics.gathering.chain_statistics import LOG_DENSITIES, by_chains
+from bnn_atlas.metrics.gathering.virial import FURTHER_GRADIENTS
 from bnn_atlas.metrics.tables.measurement import Measurement, joined
 from bnn_atlas.traces.draws import NOTES, Draws
 
@@ -110,7 +111,8 @@ def optimum_measurements(
     """How far the optima of the chains `kept` are from a maximum; of several, the farthest counts.
 
     `optimum_rise`: by how much further steps raise the log posterior, in nats per row; `newton_decrement`: of a Laplace
-    approximation, the distance to the point where the gradient vanishes, in posterior standard deviations.
+    approximation, the distance to the point where the gradient vanishes, in posterior standard deviations. The
+    note says for how many chains it is not finite, and the value is NaN if it is so for all.
 
     Args:
         pool: the draws.
@@ -125,16 +127,21 @@ def optimum_measurements(
     measured = []
     for metric, of_chains in found.items():
         known = kept[np.isfinite(of_chains[kept])]
-        if len(known):
-            chain = known[np.argmax(of_chains[known])]
-            note = f"chain {chain}, the worst of {len(known)}" * (len(known) > 1)
-            measured.append(Measurement(metric, float(of_chains[chain]), note=note))
+        if len(kept):
+            chain = known[np.argmax(of_chains[known])] if len(known) else None
+            lost = f"{NOT_FINITE} {len(kept) - len(known)} of {len(kept)} chains" * (len(known) < len(kept))
+            how = f"at most {FURTHER_GRADIENTS} further gradients" * (metric == "optimum_rise")
+            note = joined(lost, how, f"chain {chain}, the worst of {len(known)}" * (len(known) > 1))
+            value = math.nan if chain is None else float(of_chains[chain])
+            measured.append(Measurement(metric, value, note=note))
     return measured
 
 
 LOSS, GAIN = "loss_late_change", "bound_gain"
 VALIDATION_LOSS = "validation loss"
 """Start of the note on a change of the loss on validation rows."""
+NOT_FINITE = "not finite for"
+"""Start of the note on the convergence of optima of which some is not known."""
 COURSES = (
     ("elbo", "bound_late_change", False),
     ("elbo", GAIN, True),

@@ -13,6 +13,7 @@ from bnn_atlas.config.methods.gaussian import IVONConfig
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.metrics.gathering.log_densities import (
     LATE_CHANGE,
+    NOT_FINITE,
     OPTIMAL,
     SMALL_CHANGE,
     VALIDATION_LOSS,
@@ -362,9 +363,9 @@ def settled_check(rows: Values) -> Check | None:
     What the method maximises must not change from the tenth before the last to the last, the bound of a fit must not
     be below that of its start, and moments must not move: theta^2 of chains between their halves, and the part of the
     bound that depends on the moments of a fit alone. A change counts beyond three errors, and if it is not small
-    (`SMALL_CHANGE`). Above an optimum, what further steps gain, or its distance to the maximum, must be small. Of
-    several fits or optima the worst counts (`gathering.log_densities`). Only a fit that ends below its start is not to
-    be trusted; the others are reasons to look.
+    (`SMALL_CHANGE`). Above an optimum, what further steps gain, or its distance to the maximum, must be small and
+    known. Of several fits or optima the worst counts (`gathering.log_densities`). Only a fit that ends below its start
+    is not to be trusted; the others are reasons to look.
     """
     known, failed, small = [], [], []
 
@@ -401,8 +402,14 @@ def settled_check(rows: Values) -> Check | None:
             small.append(limit.format(SMALL_CHANGE[metric]))
     for metric, what, unit in (
         ("optimum_rise", "further steps raise the log posterior by {:.3g} nats per row", "{:g} nats per row"),
-        ("newton_decrement", "the maximum is {:.3g} posterior standard deviations away", "{:g} standard deviation"),
+        (
+            "newton_decrement",
+            "the maximum is {:.3g} posterior standard deviations away",
+            "{:g} standard deviation",
+        ),
     ):
+        if metric in rows and rows[metric].note.startswith(NOT_FINITE):
+            judge(f"`{metric}` is {rows[metric].note.split(';')[0]}", True)
         if not np.isnan(distance := _value(rows, metric)):
             judge(what.format(distance), distance > SMALL_CHANGE[metric])
             small.append(unit.format(SMALL_CHANGE[metric]))
