@@ -438,7 +438,7 @@ CONVERGENCE += (
     ),
     Metric(
         "newton_decrement",
-        "distance of a Laplace approximation from the point where the gradient vanishes, of the farthest chain",
+        "about how far a Laplace approximation is from the point where the gradient vanishes, of the farthest chain",
         "lower",
         "posterior standard deviations",
     ),

@@ -346,6 +346,12 @@ def test_an_optimum_that_is_not_finite_is_counted(memory_pool):
     assert optimum_measurements(pool, KEPT[:0], rises, 70, MAX_BYTES) == []
 
 
+def test_the_decrement_is_in_standard_deviations_of_the_tempered_posterior(memory_pool):
+    pool = memory_pool(THETA, {"newton_decrement": np.full((3, 101), 0.6)})
+    (found,) = optimum_measurements(pool, KEPT, np.empty(0), None, MAX_BYTES, temperature=0.25)
+    assert found.value == pytest.approx(1.2)
+
+
 def autoregressive(correlation, fits, points=100, seed=0):
     """Courses [fit, point] of variance 1."""
     noise = np.random.default_rng(seed).standard_normal((fits, points))

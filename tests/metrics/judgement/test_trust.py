@@ -341,7 +341,7 @@ CHANGES = [
     ("deep_ensemble", {"loss_late_change": (0.05, 0.01)}, LOOK, "the training loss changes by +0.05"),
     ("map", {"optimum_rise": (0.02, None)}, LOOK, "further steps raise the log posterior by 0.02 nats per row"),
     ("map", {"optimum_rise": (0.009, None)}, FINE, ""),
-    ("laplace", {"newton_decrement": (1.2, None)}, LOOK, "the maximum is 1.2 posterior standard deviations away"),
+    ("laplace", {"newton_decrement": (1.2, None)}, LOOK, "the maximum is about 1.2 posterior standard deviations away"),
     ("laplace", {"newton_decrement": (0.9, None)}, FINE, ""),
     ("hmc", {"prior_shell_shift": (-3.1, None)}, LOOK, "theta^2 changes by -3.1 standard errors"),
     ("hmc", {"prior_shell_shift": (2.9, None), "log_posterior_late_shift": (2.9, None)}, FINE, ""),

@@ -106,13 +106,14 @@ def losses_of_path(pool: Draws, rows: int | None, max_bytes: int) -> dict[str, n
 
 
 def optimum_measurements(
-    pool: Draws, kept: np.ndarray, rises: np.ndarray, rows: int | None, max_bytes: int
+    pool: Draws, kept: np.ndarray, rises: np.ndarray, rows: int | None, max_bytes: int, temperature: float = 1.0
 ) -> list[Measurement]:
     """How far the optima of the chains `kept` are from a maximum; of several, the farthest counts.
 
     `optimum_rise`: by how much further steps raise the log posterior, in nats per row; `newton_decrement`: of a Laplace
-    approximation, the distance to the point where the gradient vanishes, in posterior standard deviations. The
-    note says for how many chains it is not finite, and the value is NaN if it is so for all.
+    approximation, about the distance to the point where the gradient vanishes, in standard deviations of the posterior
+    at temperature T: the statistic, which is that at T = 1, divided by sqrt(T). The note says for how many chains it is
+    not finite, and the value is NaN if it is so for all.
 
     Args:
         pool: the draws.
@@ -120,10 +121,12 @@ def optimum_measurements(
         rises: rise [C] in nats above the optimum of each chain; empty if the draws are no optima.
         rows: the number of rows, if known.
         max_bytes: working memory.
+        temperature: T of the posterior.
     """
     found = {"optimum_rise": rises / rows} if len(rises) and rows else {}
     if "newton_decrement" in pool.statistics:
-        found["newton_decrement"] = _of(pool, "newton_decrement", np.arange(pool.chains), max_bytes)[:, -1]
+        decrement = _of(pool, "newton_decrement", np.arange(pool.chains), max_bytes)[:, -1]
+        found["newton_decrement"] = decrement / math.sqrt(temperature)
     measured = []
     for metric, of_chains in found.items():
         known = kept[np.isfinite(of_chains[kept])]

@@ -404,7 +404,7 @@ def settled_check(rows: Values) -> Check | None:
         ("optimum_rise", "further steps raise the log posterior by {:.3g} nats per row", "{:g} nats per row"),
         (
             "newton_decrement",
-            "the maximum is {:.3g} posterior standard deviations away",
+            "the maximum is about {:.3g} posterior standard deviations away",
             "{:g} standard deviation",
         ),
     ):

@@ -206,7 +206,7 @@ def diagnose(pool: Draws, summary: PredictiveSummary, run: RunFacts, *, max_byte
         *variational_measurements(pool, kept, max_bytes),
         *ceiling_measurements(pool, kept, max_bytes),
         *course_measurements(courses, kept),
-        *optimum_measurements(pool, kept, rises, run.fit_rows, max_bytes),
+        *optimum_measurements(pool, kept, rises, run.fit_rows, max_bytes, run.temperature),
         *point_noise_measurements(pool, kept, run.fit_rows, max_bytes),
         *gradients,
         *exclusion_measurements(summary),
