@@ -400,7 +400,8 @@ CONVERGENCE += (
     Metric("ess_tail_log_posterior", "tail effective sample size of the log posterior", "higher", "draws"),
     Metric(
         "log_posterior_late_shift",
-        "mean of the log posterior over the last tenth of the draws minus that over the tenth before",
+        "mean of the log posterior over the last tenth of the draws minus that over the tenth before; the error is too "
+        "small for draws with an autocorrelation above 0.95",
         "",
         "standard errors",
     ),

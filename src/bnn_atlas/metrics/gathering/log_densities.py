@@ -34,8 +34,10 @@ def log_likelihood_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -
 def settling_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
     """How much the log posterior still moves at the end of the chains `kept`, in standard errors (`late_change`).
 
-    A value beyond about 3 means that the chains still depend on their starts. Empty for fewer than 40 draws, and for
-    traces without log densities.
+    A value beyond about 3 means that the chains still depend on their starts, if the autocorrelation of their draws is
+    at most `LARGEST_CORRELATION`; with more of it the error is too small. Of settled chains of 1,000 draws with an
+    autocorrelation of 0.99, 16 % are beyond three errors, and 4 % of runs of four such chains (at 0.95, at most 0.4 %).
+    Empty for fewer than 40 draws, and for traces without log densities.
     """
     if not set(LOG_DENSITIES) <= set(pool.statistics) or not len(kept):
         return []
