@@ -45,6 +45,7 @@ SPEC: dict[str, Any] = {
     "fc3.weight": (None, "g"),
     "fc3.bias": (None,),
 }
+DENSITY = atlas.posterior_of(lambda p: -jnp.sum(p["a"] ** 2), start={"a": np.zeros(3)})
 SETTINGS: dict[str, Any] = {
     "model": {"kind": "mlp", "hidden": [6, 5], "activation": "tanh"},
     "likelihood": {"kind": "learned_noise"},
@@ -334,6 +335,32 @@ def test_signs_and_scales_that_are_not_free_are_refused_by_the_check(more: Any, 
         atlas.Symmetry({**GATED, "up/kernel": (None, None)}).check(Gated(), X)
 
 
+def test_a_sign_that_is_free_only_where_units_are_small_is_refused() -> None:
+    """Without scales, no array is known to compute the units."""
+
+    def kinked(p: Any, x: Any) -> Any:
+        hidden = x @ p["a"]
+        return jnp.where(hidden > 9, 9, hidden) @ p["b"]
+
+    start = {"a": np.ones((30, 3)), "b": np.ones((3, 2))}
+    symmetry = atlas.Symmetry({"a": (None, "h"), "b": ("h", None)}, signs=["h"])
+    symmetry.check(lambda p, x: x @ p["a"] @ p["b"], X, start)
+    with pytest.raises(SymmetryError, match="h: another sign of its units in a, b"):
+        symmetry.check(kinked, X, start)
+
+
+def test_a_check_that_can_see_nothing_says_so() -> None:
+    axes: dict[str, Any] = {"w": (None, None), "a": (None, "h"), "b": ("h", None)}
+    start = {"w": np.ones((30, 2)), "a": np.ones((30, 3)), "b": np.ones((3, 2))}
+    blind, broken = (
+        lambda p, x, factor=factor: x @ p["w"] + factor * (jnp.tanh(x @ p["a"]) @ p["b"]) for factor in (0, np.nan)
+    )
+    with pytest.raises(SymmetryError, match=r"depend on group 'h' by less than 1% of .* cannot be verified"):
+        atlas.Symmetry(axes, signs=["h"]).check(blind, X, start)
+    with pytest.raises(SymmetryError, match="outputs are not finite at random parameters"):
+        atlas.Symmetry(axes).check(broken, X, start)
+
+
 @pytest.mark.parametrize("name", ["chain", "rest", "rounding"])
 def test_groups_can_have_any_name(name: str) -> None:
     numbers = np.random.default_rng(5)
@@ -466,25 +493,33 @@ def networks_without(name: str) -> list[dict[str, np.ndarray]]:
         (lambda: atlas.Symmetry({"w": ("h", None), "v": (None,)}), "w, axis 0 alone"),
         (lambda: atlas.Symmetry({"w": (None, None)}), "no group"),
         (lambda: atlas.Symmetry(SPEC, signs=["k"]), "no group 'k'"),
-        (lambda: atlas.Symmetry(SPEC, signs="h"), "list of groups"),
-        (lambda: atlas.Symmetry(SPEC, signs=None), "signs is a list"),
-        (lambda: atlas.Symmetry(SPEC, scales=["h"]), "scales names"),
+        (lambda: atlas.Symmetry(SPEC, signs="h"), "^signs is 'h': write a list of groups"),
+        (lambda: atlas.Symmetry({1: (None, "h"), "w": ("h",)}), "axes has the key 1: write the name"),
+        (lambda: atlas.Symmetry(SPEC, signs=None), "^signs is None: write a list of groups"),
+        (lambda: atlas.Symmetry(SPEC, scales=["h"]), r"^scales is \['h'\]: map groups"),
+        (lambda: atlas.Symmetry(SPEC, scales={"h": 3}), r"^scales\['h'\] is 3: write a list of names"),
+        (lambda: atlas.Symmetry(SPEC, scales={"h": {"*": -1, "fc1.*": 1}}), "divides fc1.weight, which matches"),
         (lambda: atlas.Symmetry(SPEC, scales={"h": {"fc1.*": 2}}), r"scales\['h'\]\['fc1\.\*'\] is 2: write 1"),
-        (lambda: atlas.Symmetry(SPEC, signs={"h": "fc1.*"}), "signs is a list"),
+        (lambda: atlas.Symmetry(SPEC, signs={"h": "fc1.*"}), r"^signs\['h'\] is 'fc1\.\*': write a list of names"),
         (lambda: atlas.Symmetry(SPEC, inside={"k": ("heads", 2)}), "no group 'k' in axes"),
         (lambda: atlas.Symmetry(SPEC, inside={"h": "heads"}), r"write a group and its size"),
         (lambda: atlas.Symmetry(SPEC, inside=["h"]), "inside maps groups"),
         (lambda: atlas.Symmetry(SPEC, inside={"h": ("g", 2), "g": ("k", 2)}), "one level"),
         (lambda: atlas.Symmetry(SPEC, ordered=["h"]), "'h' is not a group inside"),
         (lambda: atlas.Symmetry(SPEC, ordered=3), "ordered is 3: write a list of groups"),
-        (lambda: atlas.Symmetry(SPEC, signs={"h": [3]}), "signs is a list"),
-        (lambda: atlas.align([TORCH] * 2, atlas.Symmetry(SPEC, inside={"h": ("k", 4)})), "not a multiple of 4"),
+        (lambda: atlas.Symmetry(SPEC, signs={"h": [3]}), r"^signs\['h'\] is \[3\]"),
+        (
+            lambda: atlas.align([TORCH] * 2, atlas.Symmetry(SPEC, inside={"h": ("k", 4)})),
+            r"not a multiple of 4 \(inside says 4 units",
+        ),
         (lambda: atlas.align([TORCH] * 2, atlas.Symmetry(SPEC, signs={"h": ["fc3.*"]})), "no array of the group"),
         (lambda: atlas.align([TORCH] * 2, SPEC, gain=1.0), "gain is 1.0: pass a number from 0 to below 1"),
         (lambda: atlas.align([TORCH] * 2, SPEC, gain="none"), "gain is 'none'"),
         (lambda: atlas.align([TORCH] * 2, SPEC, orders=0), "orders is 0"),
         (lambda: atlas.Symmetry(SPEC).check(torch_like, None, TORCH), "x is missing"),
-        (lambda: atlas.Symmetry(SPEC, scales={"h": "fc1.weight"}), "scales names"),
+        (lambda: atlas.Symmetry(SPEC).check(DENSITY), "density alone, which has no outputs"),
+        (lambda: atlas.Symmetry(SPEC).check(SETTINGS, X), "network has settings"),
+        (lambda: atlas.Symmetry(SPEC, scales={"h": "fc1.weight"}), r"^scales\['h'\] is 'fc1\.weight'"),
         (lambda: atlas.align([TORCH] * 2, atlas.Symmetry(SPEC, scales={"h": ["fc9.*"]})), r"fc9\.\*"),
         (
             lambda: atlas.align([TORCH] * 2, {**SPEC, "fc4.weight": ("g", None)}),
@@ -540,9 +575,8 @@ def test_symmetries_that_are_not_there_are_refused() -> None:
         atlas.Symmetry(SPEC).apply(TORCH, {"h": [0, 0, 1, 2, 3, 4]})
     with pytest.raises(SymmetryError, match=r"^draws has one draw, and an alignment needs two"):
         atlas.align([TORCH], SPEC)
-    density = atlas.posterior_of(lambda p: -jnp.sum(p["a"] ** 2), start={"a": np.zeros(3)})
     with pytest.raises(DataError, match="density alone"):
-        atlas.align(np.ones((2, 3)), posterior=density)
+        atlas.align(np.ones((2, 3)), posterior=DENSITY)
 
 
 def test_a_symmetry_says_what_it_has_and_what_it_left_alone() -> None:
@@ -554,6 +588,13 @@ def test_a_symmetry_says_what_it_has_and_what_it_left_alone() -> None:
     assert "c, 5 units, sign free: c axis 1, d axis 0" in repr(symmetry)
     assert "undecided, left alone: a, axis 1" in repr(symmetry)
     assert "h: fc1.weight axis 0, fc1.bias axis 0, fc2.weight axis 1" in repr(atlas.Symmetry(SPEC))
+    lines = repr(llama_by_hand(rotary=True)).splitlines()
+    assert "  heads, 2 units: around units of qk, around units of v" in lines
+    assert any(
+        line.startswith("  qk, inside heads, in fixed order, scale free, sign free: query.weight") for line in lines
+    )
+    part = "(up.weight, down.weight)"
+    assert f"  hidden, scale free {part}, sign free {part}: gate.weight axis 0" in "\n".join(lines)
 
 
 def test_the_example_of_the_documentation_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,7 +68,8 @@ class Symmetry:
                 `{"h": ["up.*", "down.*"]}`.
             scales: groups whose units can be rescaled (relu) -> names or patterns of their incoming arrays, which are
                 multiplied by a factor; their other arrays are divided by it. Or patterns with 1 for arrays that are
-                multiplied and -1 for those that are divided, `{"h": {"up.*": 1, "down.*": -1}}`; others stay.
+                multiplied and -1 for those that are divided, `{"h": {"up.*": 1, "down.*": -1}}`; others stay, and no
+                array may match both.
             inside: groups whose units are inside the units of another group, such as the units of attention heads ->
                 that group and its size, `{"qk": ("heads", 4)}`. An axis that names `qk` has the heads outermost, and
                 `(3, "qk")` has three blocks in each head; in an array that names `heads` elsewhere, it is the axis of
@@ -100,18 +101,22 @@ class Symmetry:
                 )
         outer = [name for name, _ in self._inside.values() if name not in where]
         names = dict.fromkeys((*(name for name in where if name not in self._inside), *outer, *self._inside))
-        patterns = scales.values() if isinstance(scales, Mapping) else [[]] if scales is None else [None]
-        of_signs: Collection[Any] = signs.values() if isinstance(signs, Mapping) else []
-        if not all(map(_is_names, (signs, *of_signs, *patterns))):
+        if not _is_names(signs):
             raise DataError(
-                "signs is a list of groups, and scales names the incoming arrays of groups: {'h': ['fc1.*']}"
+                f"signs is {signs!r:.40}: write a list of groups, ['h'], or their arrays, {{'h': ['up.*']}}"
             )
-        self._signs = dict(signs) if isinstance(signs, Mapping) else dict.fromkeys(signs, ("*",))
-        self._scales = {group: _powers(group, found) for group, found in (scales or {}).items()}
-        for what, groups in (("signs", self._signs), ("scales", self._scales)):
+        if not isinstance(scales, Mapping | None):
+            raise DataError(f"scales is {scales!r:.40}: map groups to their incoming arrays, {{'h': ['fc1.*']}}")
+        for what, groups in (("signs", signs), ("scales", scales or ())):
             for name in groups:
                 if name not in names:
                     raise DataError(f"{what}: there is no group '{name}'; there are {', '.join(names)}")
+        self._names = tuple(names)
+        given = signs if isinstance(signs, Mapping) else dict.fromkeys(signs, ("*",))
+        self._signs = {group: self._turned(group, patterns) for group, patterns in given.items()}
+        """Group -> arrays on which a sign acts."""
+        self._scales = {group: self._powers(group, patterns) for group, patterns in (scales or {}).items()}
+        """Group -> array -> 1 if it is multiplied by a scale, -1 if it is divided."""
         if not _is_names(ordered):
             raise DataError(f"ordered is {ordered!r:.40}: write a list of groups, such as ['qk']")
         self._ordered = frozenset(ordered)
@@ -120,7 +125,6 @@ class Symmetry:
                 f"ordered: '{unknown[0]}' is not a group inside another one; "
                 f"there are {', '.join(self._inside) or 'none'}"
             )
-        self._names = tuple(names)
 
     @classmethod
     def of(
@@ -238,17 +242,29 @@ class Symmetry:
         lines = [f"Symmetry of {plural(len(self._names), 'group')} of units"]
         if self._found is None:
             for name in self._names:
-                lines.append(f"  {name}: {', '.join(_places_by_hand(self._axes, name))}")
+                lines.append(self._line(name))
         else:
             for group in self._found.groups:
-                sets = [("scale", places) for places in scales_of(group)] + [("sign", signs_of(group))]
-                free = "".join(f", {kind} free{_of_some(group, places)}" for kind, places in sets if places)
+                every = _arrays(group.places)
+                sets = [("scale", _arrays(found)) for found in scales_of(group)] + [("sign", _arrays(signs_of(group)))]
+                free = "".join(f", {kind} free{_of_some(every, some)}" for kind, some in sets if some)
                 if isinstance(group, InnerGroup):
                     free = f", inside {group.inside}{free}"
                 places = ", ".join(f"{place.array} axis {place.axis}" for place in group.places)
                 lines.append(f"  {group.name}, {plural(group.size, 'unit')}{free}: {places}")
         lines += [f"  undecided, left alone: {place} ({why})" for place, why in self.undecided.items()]
         return "\n".join(lines)
+
+    def _line(self, name: str) -> str:
+        """A group by hand with its places, or the groups inside it."""
+        inner = [key for key, (outer, _) in self._inside.items() if outer == name]
+        size = f", {plural(self._inside[inner[0]][1], 'unit')}" if inner else ""
+        within = f", inside {self._inside[name][0]}" if name in self._inside else ""
+        order = ", in fixed order" if name in self._ordered else ""
+        sets = (("scale", self._scales.get(name)), ("sign", self._signs.get(name)))
+        free = "".join(f", {kind} free{_of_some(self._arrays_of(name), some)}" for kind, some in sets if some)
+        places = [*_places_by_hand(self._axes, name), *(f"around units of {key}" for key in inner)]
+        return f"  {name}{size}{within}{order}{free}: {', '.join(places)}"
 
     def apply(self, parameters: Any, permutations: Mapping[str, "ArrayLike"]) -> Any:
         """A pytree of parameters with its units reordered: unit `p[i]` of a group is put at place i.
@@ -286,20 +302,25 @@ class Symmetry:
         """Verify a symmetry by hand: the outputs of a network at f(g w) have to be those at f(w).
 
         New orders, signs and scales of each group are tried at random parameters and rows. The outputs may change by
-        10^-4 of their size, for rounding. Arguments are as for `Symmetry.of`.
+        10^-4 of their size, for rounding. Arguments are as for `Symmetry.of`; networks described by settings are
+        refused, as their symmetry is known.
 
         Raises:
-            SymmetryError: the outputs change; the message names the group and what was changed.
+            DataError: there are no outputs to compare, or an argument is missing or of the wrong kind.
+            SymmetryError: the outputs change, and the message names the group and what was changed; or they do not
+                depend on a group, or are not finite, so that nothing can be verified.
         """
         from bnn_atlas import arrays
         from bnn_atlas.config.language.base import MOST
         from bnn_atlas.library.networks import user_network
         from bnn_atlas.symmetry.tracing import Check
 
-        if isinstance(network, NetworkPosterior) and network.user is not None:
-            user, rows = network.user, np.asarray(network.rows[0])
-        elif isinstance(network, NetworkPosterior):
-            raise DataError("network has settings: its symmetry is known, Symmetry.of(posterior)")
+        if isinstance(network, Mapping) or (isinstance(network, NetworkPosterior) and network.user is None):
+            raise DataError("network has settings: its symmetry is known, and Symmetry.of gives it")
+        if isinstance(network, NetworkPosterior):
+            if not len(network.rows[1]):
+                raise DataError("network is the posterior of a density alone, which has no outputs to compare")
+            user, rows = cast(Any, network.user), np.asarray(network.rows[0])
         elif x is None:
             raise DataError("x is missing: pass some rows that the network takes")
         else:
@@ -308,7 +329,10 @@ class Symmetry:
         few = rows[:MOST_CHECKED].astype(np.int32 if rows.dtype.kind in "iu" else user.dtype)
         layout = user.network.layout
         checked = Check(user.of_arrays, layout, few, user.dtype, arrays.seed(seed))
-        for group, what in checked.broken(self.bound(layout)):
+        symmetry = self.bound(layout)
+        for why in checked.unseen(symmetry):
+            raise SymmetryError(f"{user.name}: {why}")
+        for group, what in checked.broken(symmetry):
             raise SymmetryError(
                 f"{group}: {what} changes the outputs of {user.name}: correct the axes, or name the arrays on which a "
                 "sign or scale acts"
@@ -350,25 +374,16 @@ class Symmetry:
             size = slots
             combined = [place for place in units if not self._beside(inner, place.array)]
             places += [replace(p, blocks=1, inner=p.blocks // slots * count * p.inner) for p in combined]
-        powers = self._scales.get(name, {})
-        arrays = dict.fromkeys(place.array for place in places)
-        for what, patterns in (("signs", self._signs.get(name, ())), ("scales", powers)):
-            for pattern in patterns:
-                if not any(fnmatchcase(array, pattern) for array in arrays):
-                    raise DataError(
-                        f"{what}['{name}']: no array of the group matches '{pattern}'; there are {', '.join(arrays)}"
-                    )
-        power = {a: next((n for pattern, n in powers.items() if fnmatchcase(a, pattern)), 0) for a in arrays}
-        turned = [a for a in arrays if any(fnmatchcase(a, pattern) for pattern in self._signs.get(name, ()))]
-        kept: list[Place] = [replace(place, incoming=power[place.array] > 0) for place in places]
+        power = self._scales.get(name, {})
+        kept: list[Place] = [replace(place, incoming=power.get(place.array, 0) > 0) for place in places]
         if name in self._inside:
             outer, slots = self._inside[name]
             parts = [part_of(place, size, found[outer].places, slots) for place in kept]
             kept = [part for part in parts if part is not None]
             if len(kept) < len(parts):
                 raise DataError(f"axes: units of '{name}' are not inside units of '{outer}' in {places[0].array}")
-        signs = tuple(place for place in kept if place.array in turned)
-        scaled = tuple(place for place in kept if power[place.array])
+        signs = tuple(place for place in kept if place.array in self._signs.get(name, ()))
+        scaled = tuple(place for place in kept if place.array in power)
         scales = (scaled,) if scaled else ()
         if name in self._inside:
             free: dict[str, Any] = {"inside": outer, "exchangeable": name not in self._ordered}
@@ -377,6 +392,51 @@ class Symmetry:
             freedoms = (("scale",) if scaled else ()) + (("sign",) if signs else ())
             return Group(name, size, tuple(kept), cast(Any, freedoms))
         return FreeGroup(name, size, tuple(kept), signs=signs, scales=scales)
+
+    def _arrays_of(self, name: str) -> list[str]:
+        """The arrays that the units of a group index, or those inside it."""
+        own = {name, *(key for key, (outer, _) in self._inside.items() if outer == name)}
+        return [array for array, entries in self._axes.items() if any(group in own for group, _, _ in entries)]
+
+    def _turned(self, name: str, patterns: Any) -> list[str]:
+        """The arrays of a group on which its signs act."""
+        if not _is_names(patterns):
+            raise DataError(
+                f"signs['{name}'] is {patterns!r:.40}: write a list of names or patterns of arrays, ['up.*']"
+            )
+        return list(self._matched("signs", name, patterns))
+
+    def _powers(self, name: str, patterns: Any) -> dict[str, int]:
+        """Array of a group -> 1 if a scale multiplies it, -1 if a scale divides it."""
+        if not _is_names(patterns):
+            raise DataError(
+                f"scales['{name}'] is {patterns!r:.40}: write a list of names or patterns of the incoming arrays, "
+                "['fc1.*'], or map patterns to 1 or -1"
+            )
+        matched = self._matched("scales", name, patterns)
+        if not isinstance(patterns, Mapping):
+            return {array: 1 if array in matched else -1 for array in self._arrays_of(name)}
+        for pattern, power in patterns.items():
+            if isinstance(power, bool) or power not in (1, -1):
+                raise DataError(f"scales['{name}']['{pattern}'] is {power!r:.40}: write 1 (multiplied) or -1 (divided)")
+        for array, found in matched.items():
+            if len({patterns[pattern] for pattern in found}) > 1:
+                raise DataError(
+                    f"scales['{name}'] multiplies and divides {array}, which matches {' and '.join(map(repr, found))}: "
+                    "let each array match 1 or -1"
+                )
+        return {array: patterns[found[0]] for array, found in matched.items()}
+
+    def _matched(self, what: str, name: str, patterns: Collection[str]) -> dict[str, list[str]]:
+        """Array of a group -> the patterns that it matches, if any."""
+        arrays = self._arrays_of(name)
+        matched = {array: [pattern for pattern in patterns if fnmatchcase(array, pattern)] for array in arrays}
+        for pattern in patterns:
+            if not any(pattern in found for found in matched.values()):
+                raise DataError(
+                    f"{what}['{name}']: no array of the group matches '{pattern}'; there are {', '.join(arrays)}"
+                )
+        return {array: found for array, found in matched.items() if found}
 
     def _beside(self, name: str, array: str) -> bool:
         """Whether the units in which those of a group are have an axis of their own in an array."""
@@ -395,13 +455,15 @@ class Symmetry:
             for axis, (group, blocks, inner) in enumerate(entries):
                 if group != name:
                     continue
+                said = ""
                 if name in self._inside and not self._beside(name, array):
-                    blocks *= self._inside[name][1]
+                    outer, slots = self._inside[name]
+                    blocks, said = blocks * slots, f" (inside says {slots} units of '{outer}')"
                 count, rest = divmod(shape[axis], blocks * inner)
                 here = f"{array}, axis {axis}"
                 if rest or not count:
                     raise DataError(
-                        f"axes: {here} has {shape[axis]} entries, which are not a multiple of {blocks * inner}"
+                        f"axes: {here} has {shape[axis]} entries, which are not a multiple of {blocks * inner}{said}"
                     )
                 if size not in (0, count):
                     raise DataError(f"axes: the group '{name}' has {size} units in {first}, and {count} in {here}")
@@ -420,6 +482,8 @@ def _notation(axes: Any) -> dict[str, list[tuple[str, int, int]]]:
         raise DataError("axes maps names of arrays to groups, such as {'fc1.weight': ('h', None), ...}")
     found: dict[str, list[tuple[str, int, int]]] = {}
     for name, entries in axes.items():
+        if not isinstance(name, str):
+            raise DataError(f"axes has the key {name!r:.40}: write the name of an array, such as 'fc1.weight'")
         if isinstance(entries, str) or not isinstance(entries, Sequence):
             raise DataError(
                 f"axes['{name}'] is {entries!r:.40}: write a tuple with one entry for each axis, as in ('h',)"
@@ -471,21 +535,13 @@ def _inside(inside: Any, where: Mapping[str, Any]) -> dict[str, tuple[str, int]]
     return found
 
 
-def _powers(group: str, given: Any) -> dict[str, int]:
-    """Pattern -> 1 for arrays that are multiplied by a scale, -1 for arrays that are divided by it."""
-    if not isinstance(given, Mapping):
-        return {**dict.fromkeys(given, 1), "*": -1}
-    for pattern, power in given.items():
-        if isinstance(power, bool) or power not in (1, -1):
-            raise DataError(f"scales['{group}']['{pattern}'] is {power!r:.40}: write 1 (multiplied) or -1 (divided)")
-    return dict(given)
+def _arrays(places: Sequence[Place]) -> list[str]:
+    return list(dict.fromkeys(place.array for place in places))
 
 
-def _of_some(group: Group, places: Sequence[Place]) -> str:
+def _of_some(every: Collection[str], some: Collection[str]) -> str:
     """The arrays on which a sign or scale acts, if it is not all arrays of the group."""
-    arrays = dict.fromkeys(place.array for place in places)
-    every = {place.array for place in group.places}
-    return "" if set(arrays) == every else f" ({', '.join(arrays)})"
+    return "" if set(some) == set(every) else f" ({', '.join(some)})"
 
 
 def _places_by_hand(axes: Mapping[str, list[tuple[str, int, int]]], group: str) -> Iterator[str]:

@@ -307,11 +307,36 @@ class Check:
             return replace(group, freedoms=tuple(name for name, free in freedoms if free))
         return FreeGroup(group.name, group.size, group.places, signs=turned, scales=tuple(scaled))
 
-    def _free(self, group: Group, places: tuple[Place, ...], factors: np.ndarray) -> bool:
-        """Whether factors of the units at these places leave the outputs unchanged, also where units are large."""
+    def _each_large(self, group: Group) -> Iterator[np.ndarray]:
+        """The parameters with one array of a group large in turn, if the outputs are finite there."""
+        for array in dict.fromkeys(place.array for place in group.places):
+            large = {p.name: LARGE if p.name == array else 1.0 for p in self.layout.parameters}
+            theta = (self.theta * self.layout.per_scalar(large)).astype(self.theta.dtype)
+            if np.isfinite(self.outputs(theta)).all():
+                yield theta
+
+    def _free(
+        self, group: Group, places: tuple[Place, ...], factors: np.ndarray, large: Iterable[np.ndarray] | None = None
+    ) -> bool:
+        """Whether factors of the units at these places leave the outputs unchanged, also where units are large.
+
+        These are parameters at which they are large, by default those with all incoming parameters of the places large.
+        """
         alone = Symmetry(self.layout, (replace(group, places=places),))
-        starts = [self.theta, _multiplied(alone, self.theta, LARGE, 1.0)]
+        large = [_multiplied(alone, self.theta, LARGE, 1.0)] if large is None else large
+        starts = [self.theta, *large]
         return all(self._change(_multiplied(alone, at, factors, 1 / factors), at) <= TOLERANCE for at in starts)
+
+    def unseen(self, symmetry: Symmetry) -> Iterator[str]:
+        """Why groups cannot be verified, if so: the outputs are not finite, or do not depend on a group."""
+        if not np.isfinite(self.before).all():
+            yield "the outputs are not finite at random parameters and rows, so no group can be verified"
+        for group in symmetry.groups:
+            if not self._responds(group):
+                yield (
+                    f"the outputs at random parameters depend on group '{group.name}' by less than {RESPONSE:.0%} of "
+                    "their size, so it cannot be verified: try another seed"
+                )
 
     def broken(self, symmetry: Symmetry) -> Iterator[tuple[str, str]]:
         """Groups of which an order, the signs or a scale changes the outputs, and which of these."""
@@ -322,10 +347,11 @@ class Check:
             if not self.permuted(*together):
                 yield group.name, "another order of its units" + (", with their outer units," if inner else "")
             signs = self.generator.permutation(np.arange(group.size) % 2 * 2 - 1)
-            if signs_of(group) and not self._free(group, signs_of(group), signs):
+            large = list(self._each_large(group)) if signs_of(group) or scales_of(group) else []
+            if signs_of(group) and not self._free(group, signs_of(group), signs, large):
                 yield group.name, f"another sign of its units in {_arrays(signs_of(group))}"
             for places in scales_of(group):
-                if not self._free(group, places, 2.0**signs):
+                if not self._free(group, places, 2.0**signs, large):
                     yield group.name, f"another scale of its units in {_arrays(places)}"
 
 
