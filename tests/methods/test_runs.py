@@ -13,6 +13,7 @@ from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig
 from bnn_atlas.config.parts.posterior import GaussianLikelihood, MLPConfig
 from bnn_atlas.config.parts.priors import StandardNormalPrior
 from bnn_atlas.methods.laplace import lbfgs
+from bnn_atlas.methods.restarts import COMPARED
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import binder, build_posterior, data_specs, posterior_data
 from bnn_atlas.runner import program
@@ -128,7 +129,12 @@ def test_a_start_has_the_same_numbers_however_many_there_are(problem, quiet, tmp
         np.testing.assert_array_equal(trace.statistic(name), quiet.statistic(name))
     three = np.stack([trace.statistic(f"elbo_of_start_{j}")[:, -1] for j in range(3)])
     assert len(np.unique(three)) == 9
-    np.testing.assert_array_equal(trace.statistic("start_kept")[:, -1], three.argmax(axis=0))
+    kept = trace.statistic("start_kept")[:, -1]
+    np.testing.assert_array_equal(kept, three.argmax(axis=0))
+    compared = [trace.statistic(f"log_likelihood_of_start_{j}")[chain, -1] for chain, j in enumerate(kept)]
+    of_draws = trace.statistic("log_likelihood")
+    error = of_draws.std(axis=1) * np.sqrt(1 / of_draws.shape[1] + 1 / COMPARED)
+    np.testing.assert_array_less(np.abs(compared - of_draws.mean(axis=1)), 4 * error)
 
 
 @pytest.mark.parametrize("method", ["laplace"], indirect=True)

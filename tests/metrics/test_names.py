@@ -89,7 +89,7 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
         facts = evaluate.RunFacts(run, COST, published=PAPERS, prior_sd=1.0, **own)
         found = evaluate.score(pool, summary, Data(target), facts)
         rows += found.rows + found.rates
-    starts = ("elbo_of_start_0", "elbo_error_of_start_0", "start_kept")
+    starts = ("elbo_of_start_0", "elbo_error_of_start_0", "log_likelihood_of_start_0", "start_kept")
     fitted = dict.fromkeys((*MEANS, "newton_decrement", "entropy_error", *LAST, *starts), np.full((4, 60), 0.5))
     pool = memory_pool(theta, statistics(4, 60) | fitted, layout=LINEAR)
     fits = [*variational_measurements(pool, np.arange(4), 10**6), *ceiling_measurements(pool, np.arange(4), 10**6)]

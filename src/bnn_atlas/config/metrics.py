@@ -615,6 +615,13 @@ VARIATIONAL = (
         NATS,
         "chain.start",
     ),
+    Metric(
+        "log_likelihood_of_starts",
+        "with `starts` above 1: log-likelihood of all training rows under the fit from each start, mean over 100 draws",
+        "higher",
+        NATS,
+        "chain.start",
+    ),
     Metric("start_kept", "with `starts` above 1: number of the start whose fit is kept", "", "", "chain"),
     Metric(
         "objective",

@@ -25,7 +25,7 @@ class Fits(NamedTuple):
     """After the comparison, the state of the best fit comes first."""
     means: dict[str, Array]
     """Means over draws [start]: `elbo`, -inf for a fit with a draw whose density is not finite, its Monte Carlo error
-    `elbo_error`, and `kl` or `objective` for methods that report it."""
+    `elbo_error`, the `log_likelihood` of all rows, and `kl` or `objective` for methods that report it."""
     kept: Array
     """Number of the start whose fit is kept."""
 
@@ -38,10 +38,11 @@ def best_of_starts(method: Method, settings: VariationalSettings) -> Method:
     one after another within each step, by one compiled program. In the phase "comparing", the bound of each fit is the
     mean of `elbo` over `COMPARED` draws from it, on all rows, with the error sd / sqrt(COMPARED).
 
-    Statistics of a draw, in addition to the method's own: `elbo_of_start_j`, `elbo_error_of_start_j` and, if the method
-    has them, `kl_of_start_j` and `objective_of_start_j`, the means for start j and the error of its bound, and
-    `start_kept`, the number of the start that is kept, which is in the fit, too; they are the same for all draws. While
-    the fits are made, they are the estimates of the step.
+    Statistics of a draw, in addition to the method's own: `elbo_of_start_j`, `elbo_error_of_start_j`,
+    `log_likelihood_of_start_j` and, if the method has them, `kl_of_start_j` and `objective_of_start_j`, the means for
+    start j and the error of its bound, and `start_kept`, the number of the start that is kept, which is in the fit,
+    too; they are the same for all draws. While the fits are made, they are the estimates of the step, and the
+    log-likelihoods are 0.
 
     Args:
         method: a method whose last phase makes independent draws with the statistic `elbo`.
@@ -57,7 +58,7 @@ def best_of_starts(method: Method, settings: VariationalSettings) -> Method:
         def one(number: Array) -> State:
             return method.init(jax.random.fold_in(key, number), position, target)
 
-        unknown = {name: jnp.zeros(starts, position.dtype) for name in ("elbo_error", *shared)}
+        unknown = {name: jnp.zeros(starts, position.dtype) for name in ("elbo_error", "log_likelihood", *shared)}
         return Fits(jax.lax.map(one, numbers), unknown, jnp.int32(0))
 
     def fitting(phase: Phase) -> Phase:
@@ -80,12 +81,13 @@ def best_of_starts(method: Method, settings: VariationalSettings) -> Method:
         def one(start: tuple[Array, State]) -> tuple[dict[str, Array], dict[str, Array]]:
             def draw(key: Array) -> dict[str, Array]:
                 # Not the first draw, at which a method may measure more than its bound.
-                return sampling.step(key, index + 1, start[1], target, settings)[1]
+                state, statistics = sampling.step(key, index + 1, start[1], target, settings)
+                return statistics | {"log_likelihood": method.density(state).log_likelihood}
 
             statistics = jax.lax.map(draw, jax.random.split(jax.random.fold_in(key, start[0]), COMPARED))
             elbo, divergent = statistics["elbo"], statistics["divergent"]
             finite = jnp.all(jnp.isfinite(elbo)) & ~jnp.any(divergent)
-            means = {name: jnp.mean(statistics[name]) for name in shared}
+            means = {name: jnp.mean(statistics[name]) for name in ("log_likelihood", *shared)}
             means |= {"elbo": jnp.where(finite, means["elbo"], -jnp.inf), "elbo_error": jnp.std(elbo) / COMPARED**0.5}
             return means, first(statistics)
 
@@ -114,7 +116,7 @@ def best_of_starts(method: Method, settings: VariationalSettings) -> Method:
         means = {f"{name}_of_start_{j}": values[j] for name, values in state.means.items() for j in range(starts)}
         return means | {"start_kept": state.kept}
 
-    recorded = [f"{name}_of_start_{j}" for name in ("elbo_error", *shared) for j in range(starts)]
+    recorded = [f"{name}_of_start_{j}" for name in ("elbo_error", "log_likelihood", *shared) for j in range(starts)]
     gradients = method.gradients_per_step
     return method._replace(
         init=init,

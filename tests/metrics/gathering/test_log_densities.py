@@ -133,14 +133,16 @@ def test_bounds_of_several_starts_and_the_one_that_is_kept(memory_pool):
     for j in range(2):
         statistics[f"elbo_of_start_{j}"] = np.tile(bounds[:, [j]], 50)
         statistics[f"elbo_error_of_start_{j}"] = np.tile(errors[:, [j]], 50)
+        statistics[f"log_likelihood_of_start_{j}"] = np.tile(bounds[:, [j]] / 2, 50)
     pool = memory_pool(FITTED, statistics)
     rows = {(m.metric, m.at): m for m in variational_measurements(pool, np.array([1, 2]), 10_000)}
     assert np.isnan(rows["elbo_of_starts", "1.0"].value)
     assert "no finite density" in rows["elbo_of_starts", "1.0"].note
     found = [rows["elbo_of_starts", at] for at in ("1.1", "2.0", "2.1")]
     assert [(m.value, m.monte_carlo_error) for m in found] == [(-4, 3), (-5, 4), (-7, 5)]
+    assert [rows["log_likelihood_of_starts", at].value for at in ("1.1", "2.0", "2.1")] == [-2, -2.5, -3.5]
     assert [rows["start_kept", chain].value for chain in "12"] == [1, 0]
-    assert len(rows) == 7
+    assert len(rows) == 11
 
 
 def test_other_methods_have_none(memory_pool):

@@ -319,7 +319,7 @@ def variational_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> l
 
 
 def _of_starts(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
-    """Bound and error of the fit from each start, and the start that is kept, for each chain (`methods.restarts`)."""
+    """Bound and log-likelihood of the fit from each start, and the start kept, for each chain (`methods.restarts`)."""
     if "start_kept" not in pool.statistics:
         return []
 
@@ -328,11 +328,13 @@ def _of_starts(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measuremen
 
     found = []
     for start in range(sum(name.startswith("elbo_of_start_") for name in pool.statistics)):
-        pairs = zip(kept, last(f"elbo_of_start_{start}"), last(f"elbo_error_of_start_{start}"), strict=True)
-        for chain, bound, error in pairs:
-            one = Measurement("elbo_of_starts", float(bound), at=f"{chain}.{start}", monte_carlo_error=float(error))
-            there = math.isfinite(bound)
-            found.append(one if there else one._replace(value=math.nan, note=NO_BOUND, monte_carlo_error=None))
+        names = ("elbo", "elbo_error", "log_likelihood")
+        for chain, bound, error, fit in zip(kept, *(last(f"{name}_of_start_{start}") for name in names), strict=True):
+            at = f"{chain}.{start}"
+            one = Measurement("elbo_of_starts", float(bound), at=at, monte_carlo_error=float(error))
+            if not math.isfinite(bound):
+                one = one._replace(value=math.nan, note=NO_BOUND, monte_carlo_error=None)
+            found += [one, Measurement("log_likelihood_of_starts", float(fit), at=at)]
     chosen = zip(kept, last("start_kept"), strict=True)
     return found + [Measurement("start_kept", float(start), at=str(chain)) for chain, start in chosen]
 
