@@ -6,7 +6,6 @@ from contextlib import suppress
 import jax
 import numpy as np
 from jax import numpy as jnp
-from scipy.optimize import minimize
 
 from bnn_atlas.inference.problem import Problem
 from bnn_atlas.inference.virial import virial_of
@@ -45,6 +44,8 @@ def rises_above(posterior: Posterior, data: PosteriorData, optima: np.ndarray) -
     what is left to gain: 0 at a maximum, up to rounding. It says nothing of other maxima. A step to where the density
     is not finite is shortened. NaN where it is not finite at the optimum, or at all other points of the search.
     """
+    from scipy.optimize import minimize  # slow to import
+
     batch, evaluate = posterior.arrange(data), jax.jit(posterior.evaluate)
 
     def rise(point: np.ndarray) -> float:
