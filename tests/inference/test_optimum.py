@@ -84,7 +84,7 @@ def test_the_rise_is_that_to_the_maximum_of_a_gaussian(temperature: float) -> No
 
 
 def rise_of(log_density: Callable[[jax.Array], jax.Array], start: list[float], rows: int = 1) -> float:
-    """The rise above `start` of a density that is given as such, of so many rows."""
+    """The rise above `start` of a log density, where the data have `rows` rows."""
 
     def evaluate(theta: jax.Array, batch: Any) -> tuple[LogDensity, jax.Array]:
         value, gradient = jax.value_and_grad(log_density)(theta)
