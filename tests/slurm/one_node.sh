@@ -106,6 +106,7 @@ SlurmdPidFile=$folder/slurmd.pid
 SlurmctldLogFile=$folder/log/slurmctld.log
 SlurmdLogFile=$folder/log/slurmd.log
 SlurmdParameters=config_overrides
+MinJobAge=7200
 ReturnToService=2
 KillWait=10
 NodeName=$host NodeAddr=127.0.0.1 CPUs=$cpus RealMemory=$memory Gres=gpu:2 State=UNKNOWN
