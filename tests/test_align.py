@@ -434,6 +434,20 @@ def test_the_report_tells_noise_from_copies() -> None:
     assert gains[1][0] > 0.98 > 0.5 > gains[1][1]
 
 
+def test_few_draws_of_noise_gain_what_the_control_gains() -> None:
+    """Without means of its own for each unit, the control gains 0.3 of the variance and more, as such draws do."""
+    axes = {"a": ("h", None), "b": (None, "h")}
+    gains = np.zeros((20, 2))
+    for seed, row in enumerate(gains):
+        draws = [{"a": NUMBERS.normal(size=(30, 3)), "b": NUMBERS.normal(size=(2, 30))} for _ in range(4)]
+        table = atlas.align(draws, axes, pairs=0, seed=seed).report().table
+        variance = table[table["metric"] == "aligned_variance"].set_index("at")["value"]
+        row[:] = [1 - variance[at] / variance["scrambled"] for at in ("aligned", "aligned_noise")]
+    ours, control = gains.mean(axis=0)
+    assert ours > 0.3
+    assert abs(ours - control) < 0.03
+
+
 def test_activations_at_the_rows_of_the_posterior() -> None:
     """They are those of the same network as a user's function."""
     posterior, draws = sampled()

@@ -13,6 +13,7 @@ from bnn_atlas.symmetry.groups import FreeGroup, Group, InnerGroup, Symmetry, Sy
 from bnn_atlas.symmetry.matching import match
 from bnn_atlas.symmetry.permutation import (
     apply,
+    averaged,
     balanced,
     compose_units,
     invert_units,
@@ -76,6 +77,23 @@ def test_orders_of_outer_and_inner_units_leave_the_function(name: str) -> None:
     )
     back = transform(case.symmetry, moved, invert_units(case.symmetry, units))
     np.testing.assert_array_equal(back, np.broadcast_to(case.theta, back.shape))
+
+
+@pytest.mark.parametrize("name", ["mlp_tanh", "lenet5", *DESCRIBED])
+def test_parameters_averaged_over_orders_are_the_mean_of_many(name: str) -> None:
+    case = example(name)
+    found = averaged(case.symmetry, case.theta)
+    moved = transform(case.symmetry, case.theta, drawn(case.symmetry, 3000))
+    error = np.abs(found - moved.mean(axis=0)) / (moved.std(axis=0) / 3000**0.5 + 1e-9)
+    assert error.max() < 6
+    np.testing.assert_allclose(transform(case.symmetry, found, drawn(case.symmetry, 1)[0]), found, atol=1e-6)
+    without = averaged(case.symmetry, case.theta, signed=True)
+    free = np.zeros(case.layout.size, bool)
+    for group in case.symmetry.groups:
+        for place in signs_of(group):
+            free[rows_of(case.symmetry, place, group.size, np.arange(case.layout.size)[None])[0]] = True
+    assert free.any()
+    np.testing.assert_array_equal(without, np.where(free, 0, found))
 
 
 @pytest.mark.parametrize("name", DESCRIBED)

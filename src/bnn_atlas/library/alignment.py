@@ -81,6 +81,21 @@ NOISE = 3
 """Keeps the random numbers of the control `aligned_noise` separate from those of scrambling and of pairs."""
 
 
+def _over_orders(symmetry: Groups, frame: "Frame", signed: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard deviations [P] of the draws over all orders of their units (and signs), not some at random.
+
+    The moments of a few scrambled draws differ from unit to unit, so that noise with these would have an order of its
+    own, and aligning it would gain too little.
+    """
+    from bnn_atlas.symmetry.permutation import averaged
+
+    mean = frame.moment("scrambled", "mean").astype(np.float64)
+    share = 1 - 1 / max(1, int(frame.finite.sum()))
+    square = frame.moment("scrambled", "sd").astype(np.float64) ** 2 * share + mean**2
+    mean, square = (averaged(symmetry, moment, signed=signed) for moment, signed in ((mean, signed), (square, False)))
+    return mean, np.sqrt(np.maximum(square - mean**2, 0))
+
+
 class _Noise(OneByOne):
     """Independent normal numbers with these means and standard deviations [P], in the shape of other draws.
 
@@ -218,8 +233,8 @@ class Alignment:
 
         - `scrambled`: the units of every draw in a random order, which hides that chains differ and brings R-hat to 1;
         - `chain_wise`: one permutation for each chain;
-        - `aligned_noise`: independent normal numbers with the means and variances of the scrambled draws, aligned in
-          the same way. What this gains in variance is due to choosing the best of many orders.
+        - `aligned_noise`: independent normal numbers with the means and variances of the draws over all orders of
+          their units, aligned in the same way. What this gains in variance is due to choosing the best of many orders.
 
         The control of noise is another alignment, and takes as long as the first; its result is kept.
         """
@@ -234,7 +249,7 @@ class Alignment:
         from bnn_atlas.symmetry.alignment import kept_draws
 
         frame = self.frame
-        mean, sd = frame.moment("scrambled", "mean"), frame.moment("scrambled", "sd")
+        mean, sd = _over_orders(self._symmetry, frame, self._plan.signs)
         noise = self._run(_Noise(self._source, mean, sd, self._plan.seed))
         identity = RunIdentity("", "", "", 0, "", "", "")
         ours, theirs = (

@@ -306,6 +306,29 @@ def _multiply(symmetry: Symmetry, place: Place, theta: np.ndarray, factors: np.n
     view[:, place.start : end] *= by_index.reshape(*by_index.shape, *(1,) * (view.ndim - 2))
 
 
+def averaged(symmetry: Symmetry, theta: np.ndarray, *, signed: bool = False) -> np.ndarray:
+    """Parameters [P] averaged over the orders of all groups, axis by axis, and over the signs of free units (0).
+
+    Of an array that a group indexes along two axes, the diagonal is averaged with the other entries.
+    """
+    found = np.array(theta)[None]
+    for group in symmetry.groups:
+        if not isinstance(group, InnerGroup) or group.exchangeable:
+            for place in group.places:
+                if isinstance(place, Part):
+                    parts = parts_of(symmetry, place, group.size, found)
+                    parts[...] = parts.mean(axis=2, keepdims=True)
+                    continue
+                view = view_of(symmetry, place, found)
+                end = place.start + place.blocks * group.size * place.inner
+                units = view[:, place.start : end].reshape(place.blocks, group.size, place.inner, *view.shape[2:])
+                spread = np.broadcast_to(units.mean(axis=1, keepdims=True), units.shape)
+                view[:, place.start : end] = spread.reshape(1, -1, *view.shape[2:])
+        for place in signs_of(group) if signed else ():
+            _multiply(symmetry, place, found, np.zeros((1, group.size)))
+    return found[0]
+
+
 def view_of(symmetry: Symmetry, place: Place, theta: np.ndarray) -> np.ndarray:
     """A view of the place's array in theta [m, P], with the place's axis second."""
     start = symmetry.layout.offset(place.array)
