@@ -434,6 +434,20 @@ def test_the_report_tells_noise_from_copies() -> None:
     assert gains[1][0] > 0.98 > 0.5 > gains[1][1]
 
 
+def test_networks_of_flax_that_are_not_parameters_are_refused_with_advice() -> None:
+    module = nnx.Sequential(nnx.Linear(2, 3, rngs=nnx.Rngs(0)), nnx.tanh, nnx.Linear(3, 1, rngs=nnx.Rngs(1)))
+    linen = nn.Sequential([nn.Dense(3), nn.tanh, nn.Dense(1)])
+    variables = linen.init(jax.random.key(0), X)
+    for network, wrong, right, words in (
+        (module, module, nnx.to_pure_dict(nnx.state(module, nnx.Param)), r"pass nnx.to_pure_dict\(nnx.state"),
+        (linen, variables, variables["params"], r"pass variables\['params'\] of each"),
+    ):
+        symmetry = atlas.Symmetry.of(network, np.zeros((5, 2)) if network is module else X)
+        with pytest.raises(DataError, match=f"^draws\\[0\\] is not of the network of this symmetry: .*{words}"):
+            atlas.align([wrong, wrong], symmetry)
+        assert np.isfinite(jax.tree.leaves(atlas.align([right, right], symmetry).mean)[0]).all()
+
+
 def test_few_draws_of_noise_gain_what_the_control_gains() -> None:
     """Without means of its own for each unit, the control gains 0.3 of the variance and more, as such draws do."""
     axes = {"a": ("h", None), "b": (None, "h")}

@@ -1,7 +1,7 @@
 """Draws in the forms in which users have them: on disk, as an array, or as pytrees."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -167,7 +167,10 @@ class Trees(OneByOne):
         self.layout = layout or layout_of(self._shapes)
         wanted = {p.name: p.shape for p in self.layout.parameters}
         if wanted != self._shapes:
-            raise DataError(f"draws[0] is not of the network of this symmetry: {difference(self._shapes, wanted)}")
+            raise DataError(
+                f"draws[0] is not of the network of this symmetry: {difference(self._shapes, wanted)}"
+                f"{_of_flax(self._shapes, wanted)}"
+            )
         self.path, self.size = Path("draws"), self.layout.size
         self.chain_ids, self.draw_ids = np.arange(len(chains)), np.arange(len(chains[0]))
         double = any(array.dtype == np.float64 for array in arrays.values())
@@ -217,11 +220,20 @@ def _leaf(leaf: Any, where: str) -> np.ndarray:
     return array
 
 
+def _of_flax(given: Collection[str], wanted: Collection[str]) -> str:
+    """Advice if these are the variables of a linen module, or an nnx module or its state, and not the parameters."""
+    if set(given) == {f"params/{name}" for name in wanted}:
+        return ": pass variables['params'] of each network"
+    if set(given) == {f"{name}/value" for name in wanted}:
+        return ": pass nnx.to_pure_dict(nnx.state(module, nnx.Param)) of each network"
+    return ""
+
+
 def difference(given: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> str:
     """The first difference between two sets of arrays."""
     for name, shape in wanted.items():
         if name not in given:
-            return f"there is no array '{name}'"
+            return f"there is no array '{name}'; there is {', '.join(list(given)[:5])}"
         if given[name] != shape:
             return f"'{name}' has the shape {list(given[name])}, and {list(shape)} is expected"
     extra = next((name for name in given if name not in wanted), None)
