@@ -244,6 +244,23 @@ def test_methods_that_a_density_alone_does_not_suit_say_so(settings: Any, words:
         atlas.sample(posterior, settings.model_dump(mode="json"), chains=2)
 
 
+@pytest.mark.parametrize("name", ["sgld", "mean field"])
+@pytest.mark.parametrize(("of", "batch"), [("density", None), ("function", len(Y))])
+def test_batches_that_are_not_given_are_of_all_rows_where_there_are_few(name: str, of: str, batch: int | None) -> None:
+    posterior = POSTERIORS[of]()
+    settings = {key: value for key, value in SMALL[name].model_dump(mode="json").items() if key != "batch_size"}
+    found = atlas.sample(posterior, settings, chains=2).attributes["provenance"]["settings"]["method"]
+    assert found["batch_size"] == batch
+    with pytest.raises(ValueError, match="batch_size"):
+        atlas.sample(posterior, settings | {"batch_size": len(Y) + 1}, chains=2)
+
+
+@pytest.mark.parametrize("kind", ["adaptive_sghmc", "smile"])
+def test_methods_of_batches_alone_refuse_a_density_alone(kind: str) -> None:
+    with pytest.raises(ConfigError, match=f"{kind} computes from batches of rows, and there are none"):
+        atlas.sample(POSTERIORS["density"](), kind)
+
+
 def test_the_summary_of_a_density_alone_judges_its_parameters() -> None:
     posterior = atlas.posterior_of(gaussian, start={"a": 0.0, "b": np.zeros(2)})
     hmc = {"kind": "hmc", "steps": 800, "step_size": 0.3, "trajectory_length": 1.5}

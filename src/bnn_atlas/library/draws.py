@@ -319,7 +319,8 @@ def sample(
     Args:
         posterior: the target.
         method: kind of a method, or `kind` and settings, as under `method:` of a run in config/studies/. Those of
-            `hmc`, `nuts`, `adjusted_mclmc` and the stochastic-gradient methods include a step size.
+            `hmc`, `nuts`, `adjusted_mclmc` and the stochastic-gradient methods include a step size. If `batch_size` is
+            left out and there are fewer rows than a batch, it is all rows.
         starts: starting points of the chains: an array [chain, P], see `starting_points`; a list of networks, each a
             pytree of parameters as the network takes them, such as your own trained ones; or one such pytree whose
             arrays have an axis of chains first. None for random networks, or for the parameters that were passed to
@@ -361,7 +362,7 @@ def sample(
             config = config.resolved(standard_deviation(posterior.config.prior), posterior.config.temperature)
         except ValueError as error:
             raise ConfigError(f"method: {error}") from None
-    config = config.for_rows(len(posterior.data.y))
+    config = _with_batches(config, len(posterior.rows[1])).for_rows(len(posterior.data.y))
     if config.kind == "laplace":
         _check_curvature(posterior)
     if config.kind == "psgld" and not len(posterior.data.y):
@@ -416,6 +417,27 @@ def sample(
         run_block(made, density, posterior.data, block, config.checkpoint_every)
     pool_traces([block.destination], target / "pool.json")
     return open_pool(target, posterior)
+
+
+def _with_batches(config: Any, rows: int) -> Any:
+    """Settings whose batches, unless they were given, are of all rows where there are fewer than a batch by default.
+
+    Raises:
+        ConfigError: there are no rows, and the method computes from batches only.
+    """
+    from bnn_atlas.config.language.base import ConfigError
+
+    batch = getattr(config, "batch_size", None)
+    if batch is None or batch <= rows or "batch_size" in config.model_fields_set:
+        return config
+    if rows:
+        return config.model_copy(update={"batch_size": rows})
+    if type(config).model_fields["batch_size"].annotation is int:
+        raise ConfigError(
+            f"method: {config.kind} computes from batches of rows, and there are none: choose mean_field, sghmc or "
+            "another sampler for a density alone"
+        )
+    return config.model_copy(update={"batch_size": None})
 
 
 def _vectors(posterior: NetworkPosterior, starts: Any, seed: int) -> Any:
