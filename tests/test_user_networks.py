@@ -480,6 +480,7 @@ def test_the_code_that_evaluates_a_network_is_in_its_record(monkeypatch: pytest.
         (lambda: atlas.posterior_of(function, X, start=pytree()), DataError, "both"),
         (lambda: atlas.posterior_of(3, X, Y), DataError, "int"),
         (lambda: atlas.posterior_of(Dense, X, Y), DataError, r"^network is the class Dense: pass a module, such as"),
+        (lambda: atlas.posterior_of(Attention, X, Y), DataError, r"^network is the class Attention: pass a module"),
         (lambda: atlas.posterior_of(Dense(), X, Y, likelihood=3), DataError, "^likelihood is a int: pass a kind"),
         (
             lambda: atlas.posterior_of(Dense(), X, Y, likelihood="gausian"),

@@ -113,6 +113,14 @@ def test_what_is_read_says_what_it_is(pooled):
     )
 
 
+def test_one_number_is_not_looked_up_as_an_array(pooled):
+    pool, values, _ = pooled
+    with pytest.raises(ValueError, match=r"^'layer1.weight\[1,2\]' is one number of an array: read\(parameters=locate"):
+        pool["layer1.weight[1,2]"]
+    read = pool.read(parameters=pool.locate(["layer1.weight[1,2]"]))
+    np.testing.assert_array_equal(read, values[..., [NAMES.index("layer1.weight[1,2]")]])
+
+
 def test_positions_outside_are_refused(pooled):
     with pytest.raises(IndexError, match="no parameter at position 27: positions run from 0 to 26"):
         pooled[0].select(index=[3, 27])

@@ -167,7 +167,7 @@ class _Estimator(BaseEstimator, ABC):
             content = json.loads((source / SETTINGS).read_text(encoding="utf-8"))
             arrays = load_arrays(source / ARRAYS, ("centre", "spread"), DataError, "the arrays of an estimator", None)
             if content["class"] != cls.__name__:
-                raise DataError(f"{source} holds a {content['class']}: call {content['class']}.load")
+                raise DataError(f"{source} holds an {content['class']}: call {content['class']}.load")
             loaded = cls(**content["parameters"])
         except (OSError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise DataError(f"{source} does not hold an estimator written by `save`: {error}") from None

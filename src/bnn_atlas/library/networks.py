@@ -89,7 +89,7 @@ def user_network(
         function, given = _of_nnx(module)
         given = given if start is None else start
     elif isinstance(module, type) and is_module(module):
-        raise DataError(f"network is the class {name}: pass a module, such as {name}()")
+        raise DataError(f"network is the class {name}: pass a module, such as {name}(...)")
     elif callable(module):
         function, given = module, start
         if start is None:
@@ -210,7 +210,7 @@ def traced(function: Callable[..., Any], name: str, what: str, *arguments: Any) 
     except DataError:
         raise
     except (flax.errors.InvalidRngError, flax.errors.TraceContextError) as error:
-        raise DataError(STATE.format(kind=name, what="random numbers", advice=KEYS)) from error
+        raise DataError(STATE.format(kind=name, what="a source of random numbers", advice=KEYS)) from error
     except Exception as error:
         raise ShapeError(f"{name} fails on {what}: {_reason(error)}") from error
 
@@ -472,9 +472,10 @@ def _of_linen(
 
 
 def is_module(network: Any) -> bool:
-    """Whether this is a Flax module, or a class of linen modules."""
+    """Whether this is a Flax module, or a class of modules."""
     if isinstance(network, type):
-        return issubclass(network, nn.Module)
+        nnx = sys.modules.get("flax.nnx")
+        return issubclass(network, nn.Module) or (nnx is not None and issubclass(network, nnx.Module))
     return isinstance(network, nn.Module) or _is_nnx(network)
 
 

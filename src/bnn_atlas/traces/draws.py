@@ -126,6 +126,10 @@ class Draws(ABC):
         array = next((p for p in self.layout.parameters if p.name == name), None)
         places = self._array_positions(name)
         if array is None or len(places) != array.size:
+            if name in self._positions:
+                raise ValueError(
+                    f"{name!r} is one number of an array: read(parameters=locate([{name!r}])) of the draws reads it"
+                )
             raise ValueError(f"no array {name!r} is stored whole in {self.path}; {self._there(name)}")
         return self.read(parameters=places).reshape(self.chains, self.draws, *array.shape)
 
