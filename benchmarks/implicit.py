@@ -1,9 +1,9 @@
 """What a step of implicit variational inference costs with each form of the entropy, and how much memory it takes.
 
 Whole steps on the toy of two sinusoids (7-10 elu, 70 rows, 3 samples) and on a UCI regression (50 relu, 927 rows of 8
-inputs, 2 samples), there with those of mean field and of IVON beside them, and the entropy alone, with its gradient, of
-the generators of a 784-400-400-10 network. Times are CPU times of all threads together on one core. Memory is what the
-compiled program takes beside its arguments, and that of a Jacobian, D x d numbers, which is never formed.
+inputs, 2 samples), compared with steps of mean field and IVON; and the entropy alone, with its gradient, of the
+generators of a 784-400-400-10 network. Times are CPU times of all threads together on one core. Memory is what the
+compiled program takes beside its arguments, and what a Jacobian, D x d numbers, would take, which is never formed.
 """
 
 import argparse
@@ -65,7 +65,7 @@ NORMAL: dict[str, Callable[..., Method]] = {
     "mean field": lambda settings, *problem: build_mean_field(MeanFieldConfig(**settings), *problem),
     "IVON": lambda settings, *problem: build_ivon(IVONConfig(**settings), *problem),
 }
-"""Fits without a generator, in whole steps."""
+"""Methods without a generator, timed in whole steps."""
 STEPS = 200
 
 
@@ -183,7 +183,7 @@ def _posterior(fit: Fit) -> Any:
 
 
 def whole_steps(fit: Fit) -> dict[str, Timed]:
-    """Steps of a fit, with each form, and of fits of a normal with independent weights to the same posterior."""
+    """Steps of an implicit fit with each form, and of mean field and IVON on the same posterior."""
     posterior, prior = _posterior(fit)
     data, bind = posterior_data(fit.x, fit.y, prior), binder(posterior)
     start = jnp.zeros(posterior.layout.size)

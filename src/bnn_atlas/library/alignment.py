@@ -397,10 +397,9 @@ def align(
         signs: also match the signs of units that are free.
         scales: first rescale units that are free so that the norm of the parameters is least.
         passes: largest number of passes over the draws to a barycentre.
-        gain: passes also end when one adds no more than this share to the objective, such as 1e-4; 0: when no unit
-            moves.
-        orders: number of orders of the groups in which units are matched, the groups' own and random ones, of which
-            each draw keeps the best; for networks with several hidden layers.
+        gain: stop when a pass raises the objective by no more than this share, such as 1e-4; 0: when no unit moves.
+        orders: match the groups in so many orders, their own and random ones, and keep the best for each draw; for
+            networks with several hidden layers.
         pairs: number of random pairs of draws, within and across chains, whose transpositions are counted.
         seed: seed of pairs and controls.
 

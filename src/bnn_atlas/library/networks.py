@@ -188,12 +188,12 @@ def _turned(x: Array) -> Array:
 
 
 def _whole_lines(x: Array) -> Array:
-    """Rows as the last axis, with up to 15 rows of zeros, so that every unit starts on a cache line."""
+    """Rows as the last axis, after adding up to 15 rows of zeros so that every unit starts on a cache line."""
     return _turned(jnp.pad(x, ((0, -len(x) % CACHE_LINE), *[(0, 0)] * (x.ndim - 1))))
 
 
 def _takes_zeros(network: Network, start: np.ndarray | None, example: jax.ShapeDtypeStruct) -> bool:
-    """Whether outputs and their gradient are finite at a row of zeros, such as those that fill up a cache line."""
+    """Whether outputs and their gradient are finite at a row of zeros, such as those added to fill a cache line."""
     rows = jnp.zeros((1, *example.shape[1:]), example.dtype)
 
     def total(theta: Array) -> Array:

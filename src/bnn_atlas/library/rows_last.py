@@ -109,8 +109,8 @@ def _apply(equation: Any, inputs: list[Any]) -> list[Any]:
 def _product(dot: Callable[..., Array], weights: Array, x: Array) -> Array:
     """Weights [i, units] and x [i, rows] -> [units, rows].
 
-    XLA has a faster product for weights [units, i]. The barrier keeps XLA from undoing the transposition of the few
-    weights. Backwards, the weights as they are have the faster form.
+    XLA is faster with weights [units, i]. The weights are few, so they are transposed first, and the barrier keeps XLA
+    from undoing that. The backward pass is faster with the weights as given.
     """
     return dot(jax.lax.optimization_barrier(weights.T), x, (((1,), (0,)), ((), ())))
 

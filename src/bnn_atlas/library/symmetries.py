@@ -47,7 +47,7 @@ class Symmetry:
 
     An axis that is a product, such as that of a flattened map, is a tuple of sizes and one group, the outermost first:
     `(49, "c")` for 49 positions with the channels c innermost, `("c", 49)` for channels outermost as in PyTorch.
-    `Symmetry.of` finds groups automatically, and `check` compares the outputs of a network.
+    `Symmetry.of` finds groups automatically; `check` verifies them with the outputs of a network.
     """
 
     def __init__(
@@ -64,17 +64,17 @@ class Symmetry:
         Args:
             axes: name of an array -> one entry for each of its axes. Every array with axes has to be named.
             signs: groups whose units can change sign (tanh): incoming and outgoing parameters times -1. If the sign
-                acts on some arrays of a group only: group -> names or patterns of these,
+                acts only on some arrays of a group: group -> names or patterns of those arrays,
                 `{"h": ["up.*", "down.*"]}`.
             scales: groups whose units can be rescaled (relu) -> names or patterns of their incoming arrays, which are
-                multiplied by a factor; their other arrays are divided by it. Or patterns with 1 for arrays that are
-                multiplied and -1 for those that are divided, `{"h": {"up.*": 1, "down.*": -1}}`; others stay, and no
-                array may match both.
-            inside: groups whose units are inside the units of another group, such as the units of attention heads ->
-                that group and its size, `{"qk": ("heads", 4)}`. An axis that names `qk` has the heads outermost, and
-                `(3, "qk")` has three blocks in each head; in an array that names `heads` elsewhere, it is the axis of
-                one head.
-            ordered: groups inside others whose units keep their order, and only have signs and scales.
+                multiplied by a factor; their other arrays are divided by it. Or patterns -> 1 for arrays that are
+                multiplied and -1 for those that are divided, `{"h": {"up.*": 1, "down.*": -1}}`; other arrays are left
+                alone, and no array may match both.
+            inside: groups whose units are inside the units of another group, as inside attention heads -> that other
+                group and its size, `{"qk": ("heads", 4)}`. An axis that names `qk` has the heads outermost, and
+                `(3, "qk")` has three blocks in each head; in an array with another axis for `heads`, `qk` names the
+                axis of one head.
+            ordered: groups inside others whose units keep their order, so that only signs and scales can be free.
 
         Raises:
             DataError: the notation is wrong, or a group indexes only one axis.
@@ -103,7 +103,7 @@ class Symmetry:
         names = dict.fromkeys((*(name for name in where if name not in self._inside), *outer, *self._inside))
         if not _is_names(signs):
             raise DataError(
-                f"signs is {signs!r:.40}: write a list of groups, ['h'], or their arrays, {{'h': ['up.*']}}"
+                f"signs is {signs!r:.40}: write a list of groups, ['h'], or map groups to arrays, {{'h': ['up.*']}}"
             )
         if not isinstance(scales, Mapping | None):
             raise DataError(f"scales is {scales!r:.40}: map groups to their incoming arrays, {{'h': ['fc1.*']}}")
@@ -256,7 +256,7 @@ class Symmetry:
         return "\n".join(lines)
 
     def _line(self, name: str) -> str:
-        """A group by hand with its places, or the groups inside it."""
+        """The line of a group written by hand: its places, and the groups inside it."""
         inner = [key for key, (outer, _) in self._inside.items() if outer == name]
         size = f", {plural(self._inside[inner[0]][1], 'unit')}" if inner else ""
         within = f", inside {self._inside[name][0]}" if name in self._inside else ""
@@ -299,16 +299,16 @@ class Symmetry:
     def check(
         self, network: Any, x: "ArrayLike | None" = None, start: Any = None, *, vocabulary: int = 0, seed: int = 0
     ) -> None:
-        """Verify a symmetry by hand: the outputs of a network at f(g w) have to be those at f(w).
+        """Verify a symmetry written by hand: the outputs f of a network have to satisfy f(g w) = f(w).
 
-        New orders, signs and scales of each group are tried at random parameters and rows. The outputs may change by
-        10^-4 of their size, for rounding. Arguments are as for `Symmetry.of`; networks described by settings are
-        refused, as their symmetry is known.
+        Other orders, signs and scales of each group are tried at random parameters and rows. The outputs may change by
+        10^-4 of their size, which allows for rounding. Arguments are as for `Symmetry.of`; networks described by
+        settings are refused, since their symmetry is known.
 
         Raises:
             DataError: there are no outputs to compare, or an argument is missing or of the wrong kind.
-            SymmetryError: the outputs change, and the message names the group and what was changed; or they do not
-                depend on a group, or are not finite, so that nothing can be verified.
+            SymmetryError: the outputs change (the message names the group and what was changed), do not depend on a
+                group, or are not finite.
         """
         from bnn_atlas import arrays
         from bnn_atlas.config.language.base import MOST
@@ -365,12 +365,12 @@ class Symmetry:
         return Groups(layout, tuple(found.values()))
 
     def _group(self, name: str, shapes: Mapping[str, tuple[int, ...]], found: Mapping[str, Group]) -> Group:
-        """A group written by hand, at arrays of these shapes; `found` are the groups before it."""
+        """A group written by hand, at arrays of these shapes; `found` has the groups before it."""
         size, places = self._places(name, shapes)
         for inner in (key for key, (outer, _) in self._inside.items() if outer == name):
             count, units = self._places(inner, shapes)
             if size not in (0, slots := self._inside[inner][1]):
-                raise DataError(f"inside['{inner}'] says that '{name}' has {slots} units, and axes has {size}")
+                raise DataError(f"inside['{inner}'] says that '{name}' has {slots} units, but axes gives it {size}")
             size = slots
             combined = [place for place in units if not self._beside(inner, place.array)]
             places += [replace(p, blocks=1, inner=p.blocks // slots * count * p.inner) for p in combined]
@@ -394,7 +394,7 @@ class Symmetry:
         return FreeGroup(name, size, tuple(kept), signs=signs, scales=scales)
 
     def _arrays_of(self, name: str) -> list[str]:
-        """The arrays that the units of a group index, or those inside it."""
+        """The arrays indexed by the units of a group, or by units inside them."""
         own = {name, *(key for key, (outer, _) in self._inside.items() if outer == name)}
         return [array for array, entries in self._axes.items() if any(group in own for group, _, _ in entries)]
 
@@ -423,7 +423,7 @@ class Symmetry:
             if len({patterns[pattern] for pattern in found}) > 1:
                 raise DataError(
                     f"scales['{name}'] multiplies and divides {array}, which matches {' and '.join(map(repr, found))}: "
-                    "let each array match 1 or -1"
+                    "let each array match only 1 or only -1"
                 )
         return {array: patterns[found[0]] for array, found in matched.items()}
 
@@ -439,11 +439,11 @@ class Symmetry:
         return {array: found for array, found in matched.items() if found}
 
     def _beside(self, name: str, array: str) -> bool:
-        """Whether the units in which those of a group are have an axis of their own in an array."""
+        """Whether an array has a separate axis for the units around those of a group."""
         return any(group == self._inside[name][0] for group, _, _ in self._axes[array])
 
     def _places(self, name: str, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, list[Place]]:
-        """The number of units of a group, in each unit of the outer group if there is one, and their places."""
+        """The number of units of a group (in one unit of the group around it, if there is one), and their places."""
         places, size, first = list[Place](), 0, ""
         for array, entries in self._axes.items():
             shape = shapes[array]
@@ -515,9 +515,9 @@ def _is_names(given: Any) -> bool:
 
 
 def _inside(inside: Any, where: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
-    """Group -> the group in whose units its units are, and the size of that group."""
+    """Group -> the group around it, and the size of that group."""
     if inside is not None and not isinstance(inside, Mapping):
-        raise DataError("inside maps groups to the group that they are inside and its size: {'qk': ('heads', 4)}")
+        raise DataError("inside maps groups to the group around them and its size: {'qk': ('heads', 4)}")
     found: dict[str, tuple[str, int]] = {}
     for name, given in (inside or {}).items():
         match given:
@@ -530,7 +530,7 @@ def _inside(inside: Any, where: Mapping[str, Any]) -> dict[str, tuple[str, int]]
     for name, (outer, _) in found.items():
         if outer in found:
             raise DataError(
-                f"inside: '{name}' is inside '{outer}', which is inside another group: one level is possible"
+                f"inside: '{name}' is inside '{outer}', which is itself inside a group: only one level is possible"
             )
     return found
 
@@ -540,7 +540,7 @@ def _arrays(places: Sequence[Place]) -> list[str]:
 
 
 def _of_some(every: Collection[str], some: Collection[str]) -> str:
-    """The arrays on which a sign or scale acts, if it is not all arrays of the group."""
+    """The arrays on which a sign or scale acts, unless these are all arrays of the group."""
     return "" if set(some) == set(every) else f" ({', '.join(some)})"
 
 

@@ -39,7 +39,7 @@ class Kept:
         return signed(f"{value:.{digits}f} ± {sd:.{digits}f}")
 
     def metric(self, runs: str, metric: str, at: str = "", digits: int = 3, scale: float = 1) -> str:
-        """A metric of all chains on the test rows, of one run or of several with blanks between their names."""
+        """A metric of all chains on the test rows, of one or more runs, whose names are separated by blanks."""
         found = []
         for run in runs.split():
             table = self._table

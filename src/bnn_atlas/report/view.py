@@ -27,11 +27,11 @@ REACH = 3.0
 """Largest distance from the published number that the forest shows, in sizes that matter."""
 MOST_NAMED = 6
 MOST_ROWS = 16
-"""Families with more numbers than that share one row of the forest."""
+"""Each family with more numbers than this has a single row in the forest."""
 LOPSIDED = 0.01
-"""Below this probability, by equal chances for independent numbers, a finding says how many lie on one side."""
+"""A finding says how many numbers lie on one side if chance alone does so with a probability below this."""
 PUBLISHED_PROBLEM = IDENTITIES[:2]
-"""Identities of claims whose runs have the published settings, at least at a reduction."""
+"""Identities of claims about the published problem, with its settings or reduced ones."""
 IN_FIGURE = -1
 """Stands for the split of a figure's number."""
 OUTCOMES = {
@@ -182,7 +182,7 @@ class Card(NamedTuple):
     verdicts: dict[str, int]
     """Verdict -> how many of the claims behind it have it."""
     one_side: str
-    """That nearly all numbers of the finding lie on one side of the published ones; empty if they do not."""
+    """How many numbers of the finding lie on one side of the published ones; empty unless nearly all do."""
     caveat: str
     figure: str
     """A figure with a picture; empty without one."""
@@ -257,7 +257,7 @@ class StudyView(NamedTuple):
     could_be_read: str
     """What of the paper could be read, in a sentence or two; empty for all of it."""
     no_claim: dict[str, list[str]]
-    """Why no claim is about published numbers -> their keys, in which `*` stands for any text."""
+    """The reason why published numbers have no claim -> their keys, in which `*` stands for any text."""
     scale: str
     command: str
     sentence: str
@@ -569,9 +569,9 @@ def _forest(claims: Collection[Claim]) -> dict[str, list[list[Mark]]]:
 def _one_side(claims: Collection[Claim]) -> str:
     """How many of the judged numbers lie on one side of the published ones, if nearly all do; else empty.
 
-    Numbers with unknown settings or on another problem do not count. As many or more on one side would have a
-    probability below `LOPSIDED` if each number lay on either side with equal chance, independently of the others.
-    Points of the same runs are not independent, so the text is a count and no test.
+    Numbers with unknown settings or on another problem do not count. "Nearly all": so many or more on one side would
+    have a probability below `LOPSIDED` if each number were equally likely to lie on either side, independently of the
+    others. Points of the same runs are not independent, so the text is a count, not a test.
     """
     judged = [claim for claim in claims if claim.identity in PUBLISHED_PROBLEM and claim.verdict != Verdict.TO_RUN]
     signs = [off > 0 for claim in judged if (off := claim.off)]

@@ -78,7 +78,7 @@ class Part(Place):
 
 
 def part_of(place: Place, size: int, outer: Sequence[Place], slots: int) -> Part | None:
-    """The place of units inside the units of another atom, on the same axis or on another one of the same array."""
+    """A place as a part of the outer units, on the same or another axis of an array; None if it is not inside them."""
     for other in outer:
         if other.array != place.array:
             continue

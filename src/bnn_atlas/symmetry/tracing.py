@@ -285,12 +285,12 @@ class Check:
         return self._change(transform(alone, self.theta[None], units[None])[0]) <= TOLERANCE
 
     def with_freedoms(self, group: Group, parts: Iterable[tuple[Place, ...]]) -> Group:
-        """The group with the signs and scales that leave the outputs unchanged; none if they are blind to the group.
+        """The group with the signs and scales that leave the outputs unchanged; none if these ignore the group.
 
-        Those of all places of the group are tried, and those of these parts of them.
+        They are tried at all places of the group, and at each of the parts.
 
-        They also have to leave them unchanged where the units' incoming parameters are large, as activations can look
-        homogeneous or odd near 0 (relu6). Factors are powers of 2, which round nothing.
+        The outputs also have to stay unchanged where the units' incoming parameters are large, since activations can
+        look homogeneous or odd near 0 (relu6). Factors are powers of 2, which round nothing.
         """
         if not self._responds(group):
             return group
@@ -308,7 +308,7 @@ class Check:
         return FreeGroup(group.name, group.size, group.places, signs=turned, scales=tuple(scaled))
 
     def _each_large(self, group: Group) -> Iterator[np.ndarray]:
-        """The parameters with one array of a group large in turn, if the outputs are finite there."""
+        """The parameters with each array of a group large in turn, where the outputs are finite."""
         for array in dict.fromkeys(place.array for place in group.places):
             large = {p.name: LARGE if p.name == array else 1.0 for p in self.layout.parameters}
             theta = (self.theta * self.layout.per_scalar(large)).astype(self.theta.dtype)
@@ -318,9 +318,9 @@ class Check:
     def _free(
         self, group: Group, places: tuple[Place, ...], factors: np.ndarray, large: Iterable[np.ndarray] | None = None
     ) -> bool:
-        """Whether factors of the units at these places leave the outputs unchanged, also where units are large.
+        """Whether factors of the units at these places leave the outputs unchanged, also at large parameters.
 
-        These are parameters at which they are large, by default those with all incoming parameters of the places large.
+        `large` has such parameters; by default, those with all incoming ones of the places large.
         """
         alone = Symmetry(self.layout, (replace(group, places=places),))
         large = [_multiplied(alone, self.theta, LARGE, 1.0)] if large is None else large
@@ -328,7 +328,7 @@ class Check:
         return all(self._change(_multiplied(alone, at, factors, 1 / factors), at) <= TOLERANCE for at in starts)
 
     def unseen(self, symmetry: Symmetry) -> Iterator[str]:
-        """Why groups cannot be verified, if so: the outputs are not finite, or do not depend on a group."""
+        """Reasons why groups cannot be verified: the outputs are not finite, or do not depend on a group."""
         if not np.isfinite(self.before).all():
             yield "the outputs are not finite at random parameters and rows, so no group can be verified"
         for group in symmetry.groups:
@@ -339,7 +339,7 @@ class Check:
                 )
 
     def broken(self, symmetry: Symmetry) -> Iterator[tuple[str, str]]:
-        """Groups of which an order, the signs or a scale changes the outputs, and which of these."""
+        """Groups with an order, signs or a scale that changes the outputs, and which of these it is."""
         outer = {group.name: group for group in symmetry.groups}
         for group in symmetry.groups:
             inner = isinstance(group, InnerGroup)
@@ -360,10 +360,11 @@ def _arrays(places: Sequence[Place]) -> str:
 
 
 def _one_layer(group: Group) -> Iterator[tuple[Place, ...]]:
-    """Places whose sign or scale may be free although that of all places is not.
+    """Sets of places whose sign or scale may be free although that of all places is not.
 
-    For each of two or more layers that compute the units, as in down (act(gate x) * up x): this one and what reads the
-    units. If nothing reads them, as for queries and keys, whose products count: the first layer, against the other.
+    If several layers compute the units, as in down (act(gate x) * up x): each of them, with the layers that read the
+    units. If two compute them and none reads them, as with queries and keys, which are multiplied: the first layer
+    against the second.
     """
     layers: dict[str, list[Place]] = {}
     for place in group.places:
