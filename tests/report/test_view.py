@@ -290,7 +290,7 @@ def test_families_have_one_row_each(tmp_path: Path) -> None:
     assert [[claim.name for claim in of] for of in view.unsettled["What differs"]] == [["error", "far"], ["growth"]]
     write_page(tmp_path / "made", view)
     write_site(tmp_path / "made", view)
-    assert "**differs** (same), as 1 more of this kind |" in (tmp_path / "made" / "README.md").read_text("utf-8")
+    assert "**differs** (same), and 1 more of this kind |" in (tmp_path / "made" / "README.md").read_text("utf-8")
     assert "<summary>1 more of this kind</summary>" in (tmp_path / "made" / "index.html").read_text("utf-8")
 
 
