@@ -14,6 +14,8 @@ TYPED = {
     "3.57": "the same, as a pipeline",
     "0.1": "the published energy variance",
     "0.3": "the noise of the rows of the toy",
+    "0.03": "a temperature of HMC on 1,000 images",
+    "0.2": "its prior variance",
     "0.05": "sigma of the implicit posterior on MNIST",
     "0.003": "sigma of the implicit posterior on UCI sets",
 }

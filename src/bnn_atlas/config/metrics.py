@@ -432,14 +432,14 @@ CONVERGENCE += (
     ),
     Metric(
         "optimum_rise",
-        "rise of the log posterior by at most 50 further gradients on all rows (L-BFGS) from an optimum, per row, of "
-        "the chain in which it is largest",
+        "rise of the log posterior by at most 50 further gradients on all rows (L-BFGS) from an optimum, per row; the "
+        "largest over chains",
         "lower",
         NATS,
     ),
     Metric(
         "newton_decrement",
-        "about how far a Laplace approximation is from the point where the gradient vanishes, of the farthest chain",
+        "about how far a Laplace approximation is from the point where the gradient vanishes; the largest over chains",
         "lower",
         "posterior standard deviations",
     ),
