@@ -43,5 +43,7 @@ def test_a_number_that_no_table_has_is_refused() -> None:
         study.claim("gone")
     with pytest.raises(KeyError, match="run 'mnist_hmc' has no metric 'accuracy' at 'gone'"):
         study.metric("mnist_hmc", "accuracy", "gone")
+    with pytest.raises(KeyError, match="run 'mnist_hmc' has no metric 'gone'"):
+        study.counted("mnist_hmc", "gone", 0)
     with pytest.raises(KeyError, match=r"pruning_curves\.csv has 10 rows with \{'kept': 20\.0\}; one is needed"):
         study.figure("pruning_curves", "accuracy", kept=20.0)

@@ -50,6 +50,17 @@ class Kept:
             found.append(f"{scale * rows['value'].mean():,.{digits}f}")
         return signed(", ".join(found))
 
+    def counted(self, runs: str, metric: str, above: float) -> str:
+        """How many values of a metric exceed a number, in each of several runs, and of how many."""
+        exceed, of = [], set[int]()
+        for run in runs.split():
+            rows = self._table[(self._table["run"] == run) & (self._table["metric"] == metric)]
+            if rows.empty:
+                raise KeyError(f"{self.study}: run '{run}' has no metric '{metric}'")
+            exceed.append(str((rows["value"] > above).sum()))
+            of.add(len(rows))
+        return f"{', '.join(exceed)} of {', '.join(map(str, sorted(of)))}"
+
     def figure(self, name: str, wanted: str, digits: int = 3, /, **where: str | float) -> str:
         """A number in the CSV file of a figure: the wanted column of the only row that has these values."""
         rows = pd.read_csv(self.folder / f"{name}.csv")
