@@ -69,6 +69,12 @@ def test_a_fitted_estimator_is_saved_and_loaded(fitted: AtlasRegressor, tmp_path
         fitted.save(tmp_path / "mine")
     with pytest.raises(DataError, match="AtlasRegressor"):
         AtlasClassifier.load(tmp_path / "mine")
+    settings = tmp_path / "mine" / "estimator.json"
+    whole = settings.read_text(encoding="utf-8")
+    settings.write_text(whole.replace('"features"', '"feature"'), encoding="utf-8")
+    with pytest.raises(DataError, match="mine does not hold an estimator"):
+        AtlasRegressor.load(tmp_path / "mine")
+    settings.write_text(whole, encoding="utf-8")
     (tmp_path / "mine" / "arrays.npz").unlink()
     with pytest.raises(DataError, match="mine"):
         AtlasRegressor.load(tmp_path / "mine")

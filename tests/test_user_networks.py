@@ -680,6 +680,7 @@ def test_an_ensemble_of_trained_networks_is_where_chains_start(form: Callable[[l
     posterior = atlas.posterior_of(of_containers, X, Y, start=containers())
     draws = atlas.sample(posterior, "deep_ensemble", form(trees))
     assert draws.chains == 3
+    assert draws.summary().verdict == "no chain"
     for chain, tree in enumerate(trees):
         jax.tree.map(
             lambda ours, theirs, at=chain: np.testing.assert_array_equal(ours[at, 0], np.float32(theirs)),

@@ -169,13 +169,13 @@ class _Estimator(BaseEstimator, ABC):
             if content["class"] != cls.__name__:
                 raise DataError(f"{source} holds an {content['class']}: call {content['class']}.load")
             loaded = cls(**content["parameters"])
+            loaded.n_features_in_ = content["features"]
+            loaded._restore(arrays)
         except (OSError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise DataError(f"{source} does not hold an estimator written by `save`: {error}") from None
-        loaded.n_features_in_ = content["features"]
         if "feature_names" in content:
             loaded.feature_names_in_ = np.array(content["feature_names"], dtype=object)
         loaded._centre, loaded._spread = arrays["centre"], arrays["spread"]
-        loaded._restore(arrays)
         loaded.draws_ = open_pool(source / "draws")
         loaded.posterior_ = loaded.draws_._known()
         return loaded

@@ -22,7 +22,8 @@ class DrawsSummary(NamedTuple):
     """Convergence of draws in numbers, and whether to trust them in words."""
 
     verdict: str
-    """`fine`, `look closer`, `do not trust` or `cannot be judged`, by the rule of docs/verdicts.md."""
+    """`fine`, `look closer`, `do not trust` or `cannot be judged`, by the rule of docs/verdicts.md; `no chain` for
+    single points, such as the members of a deep ensemble."""
     reasons: tuple[str, ...]
     """What each check found, with its limits; the most serious first."""
     table: "pandas.DataFrame"
@@ -50,7 +51,7 @@ def summarise(posterior: NetworkPosterior | None, draws: Draws, x: Any = None) -
     from bnn_atlas.metrics.judgement import evaluate
     from bnn_atlas.metrics.judgement.checks import BY_WEIGHT, FUNCTIONS, Status, checks
     from bnn_atlas.metrics.judgement.rows import as_rows
-    from bnn_atlas.metrics.judgement.trust import reference_measurement, trust
+    from bnn_atlas.metrics.judgement.trust import NO_CHAIN, reference_measurement, trust
     from bnn_atlas.metrics.tables.measurement import Measurement, Row
     from bnn_atlas.symmetry.permutation import rescalings
 
@@ -99,7 +100,7 @@ def summarise(posterior: NetworkPosterior | None, draws: Draws, x: Any = None) -
         for name, part in parts.items()
     }
     return DrawsSummary(
-        trusted.status.value,
+        "no chain" if trusted.text == NO_CHAIN else trusted.status.value,
         reasons,
         pd.DataFrame.from_dict(lines, orient="index"),
         None if np.isnan(steps) else int(steps),
