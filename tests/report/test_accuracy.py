@@ -16,7 +16,6 @@ TYPED = {
     "0.3": "the noise of the rows of the toy",
     "0.03": "a temperature of HMC on 1,000 images",
     "0.2": "its prior variance",
-    "0.49": "deviation from the rows of the toy, computed from a log-likelihood of -50",
     "0.05": "sigma of the implicit posterior on MNIST",
     "0.003": "sigma of the implicit posterior on UCI sets",
 }
