@@ -82,10 +82,10 @@ NOISE = 3
 
 
 def _over_orders(symmetry: Groups, frame: "Frame", signed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Means and standard deviations [P] of the draws over all orders of their units (and signs), not some at random.
+    """Means and standard deviations [P] of the draws, averaged over all orders of their units (and over signs).
 
-    The moments of a few scrambled draws differ from unit to unit, so that noise with these would have an order of its
-    own, and aligning it would gain too little.
+    The moments of a few scrambled draws differ from unit to unit. Noise with such moments has units that can be told
+    apart, so that aligning it gains too little.
     """
     from bnn_atlas.symmetry.permutation import averaged
 
@@ -398,8 +398,8 @@ def align(
         scales: first rescale units that are free so that the norm of the parameters is least.
         passes: largest number of passes over the draws to a barycentre.
         gain: stop when a pass raises the objective by no more than this share, such as 1e-4; 0: when no unit moves.
-        orders: match the groups in so many orders, their own and random ones, and keep the best for each draw; for
-            networks with several hidden layers.
+        orders: number of orders in which the groups are matched, first their own and then random ones; each draw keeps
+            the best. For networks with several hidden layers.
         pairs: number of random pairs of draws, within and across chains, whose transpositions are counted.
         seed: seed of pairs and controls.
 

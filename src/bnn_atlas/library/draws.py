@@ -320,7 +320,7 @@ def sample(
         posterior: the target.
         method: kind of a method, or `kind` and settings, as under `method:` of a run in config/studies/. Those of
             `hmc`, `nuts`, `adjusted_mclmc` and the stochastic-gradient methods include a step size. If `batch_size` is
-            left out and there are fewer rows than a batch, it is all rows.
+            left out and there are fewer rows than its default, a batch is all rows.
         starts: starting points of the chains: an array [chain, P], see `starting_points`; a list of networks, each a
             pytree of parameters as the network takes them, such as your own trained ones; or one such pytree whose
             arrays have an axis of chains first. None for random networks, or for the parameters that were passed to
@@ -420,7 +420,7 @@ def sample(
 
 
 def _with_batches(config: Any, rows: int) -> Any:
-    """Settings whose batches, unless they were given, are of all rows where there are fewer than a batch by default.
+    """Settings with all rows as a batch if `batch_size` was left out and its default exceeds the number of rows.
 
     Raises:
         ConfigError: there are no rows, and the method computes from batches only.

@@ -569,9 +569,9 @@ def _forest(claims: Collection[Claim]) -> dict[str, list[list[Mark]]]:
 def _one_side(claims: Collection[Claim]) -> str:
     """How many of the judged numbers lie on one side of the published ones, if nearly all do; else empty.
 
-    Numbers with unknown settings or on another problem do not count. "Nearly all": so many or more on one side would
-    have a probability below `LOPSIDED` if each number were equally likely to lie on either side, independently of the
-    others. Points of the same runs are not independent, so the text is a count, not a test.
+    Numbers with unknown settings or on another problem do not count. Nearly all lie on one side if a count at least as
+    high has a probability below `LOPSIDED` when each number is equally likely to lie on either side, independently of
+    the others. Points of the same runs are not independent, so the text is a count, not a test.
     """
     judged = [claim for claim in claims if claim.identity in PUBLISHED_PROBLEM and claim.verdict != Verdict.TO_RUN]
     signs = [off > 0 for claim in judged if (off := claim.off)]
